@@ -12,6 +12,9 @@
  * more, whatever else the same owner holds of that lock. The invariant: what a hold has above the record's wanted count
  * is being released. That covers failures, giving up, stragglers and surplus alike.
  *
+ * A record keeps the members' handles, and with them their names and clients, until it is freed: what it owes is given
+ * back, and what it has lost is told, when the composite and the members may have been freed by their user.
+ *
  * When the record's owner is gone, so are those that stand in for it, and their holds end with their leases. Another
  * owner that the thread was bound to may still be there: what was taken under that one is given back.
  *
@@ -58,6 +61,8 @@ static void record_free(struct rdl__composite_record *rec)
     leave_members(rec);
     rdl__reserve_done(&rec->reserve, &j->home->mem, j->call_size);
     rdl__owner_unref(rec->owner);
+    for (unsigned i = 0; i < j->member_count; i++)
+        rdl__handle_unref(rdl__member_lock(j, i));
     rdl__free(&j->home->mem, rec, record_size(j));
     (void)atomic_fetch_sub(&j->handle.refs, 1); /* not the last: the caller has one */
 }
@@ -253,6 +258,8 @@ static int record_make(struct rdl__composite *j, rdl_owner_t *owner, bool given,
     if (rec == NULL)
         return RDL_ENOMEM;
     rec->composite = rdl__composite_ref(j);
+    for (unsigned i = 0; i < j->member_count; i++)
+        (void)rdl__handle_ref(rdl__member_lock(j, i));
     rec->owner = rdl__owner_ref(owner);
     rec->given = given;
     rec->refs = 1;

@@ -368,7 +368,7 @@ TEST_EACH(N9_outage_of_who_is_asleep_begins_when_the_master_dies)
     struct caller *sleeper[MOST_KINDS], *at[COUNTED];
     rdl_lock_t *rival[MOST_KINDS];
     struct monitor *monitor = monitor_start(topology->server(0));
-    int64_t killed_at;
+    int64_t last_at = 0, killed_at;
 
     client = client_open(uri, OPTIONS(.outage_timeout_ms = OUTAGE_MS));
     shut_what_is_counted();
@@ -390,7 +390,6 @@ TEST_EACH(N9_outage_of_who_is_asleep_begins_when_the_master_dies)
         at[i] = caller_new();
     caller_call(at[0], wait_for_semaphore, semaphore);
     caller_call(at[1], wait_for_permit, permits);
-    caller_call(at[2], wait_for_latch, latch);
     FOR_EACH_SINGLE_KIND(kind)
     {
         if (!kind->paces)
@@ -400,6 +399,9 @@ TEST_EACH(N9_outage_of_who_is_asleep_begins_when_the_master_dies)
         struct slot_name name = name_of_counted(i);
         char *channel = must_format("{%s}", name.text);
 
+        last_at = now_us();
+        if (i == COUNTED - 1) /* who has fallen asleep just now would look last */
+            caller_call(at[i], wait_for_latch, latch);
         expect_asks_behind(monitor, channel, i == COUNTED - 1 ? "GET" : "EVALSHA", name.text);
         free(channel);
     }
@@ -422,6 +424,8 @@ TEST_EACH(N9_outage_of_who_is_asleep_begins_when_the_master_dies)
     }
     for (size_t i = 0; i < COUNTED; i++) {
         expect_outage(counted[i], false, at[i], killed_at);
+        if (i == COUNTED - 1)
+            cr_expect_leq((caller_ended_us(at[i]) - last_at) / 1000, GIVES_UP_MS, "it has looked first");
         caller_free(at[i]);
     }
     free_what_is_counted();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* test_multi.c - several locks as one: all or nothing, without circles, and what becomes of it member by member. */
 #include "tests/live/live.h"
+#include "tests/support/counting_alloc.h"
 
 #define LEASE_MS 10000
 
@@ -245,6 +246,41 @@ Test(multi, lost_member_is_named_and_the_rest_is_released)
     expect(RDL_OK, rdl_try_lock(multi, 0, RDL_LEASE_AUTO, &err));
     expect(RDL_OK, rdl_unlock(multi, &err));
     close_all();
+}
+
+static void *take_and_end(void *lock)
+{
+    rdl_err_t why;
+
+    return rdl_try_lock(lock, 0, LEASE_MS, &why) == RDL_OK ? lock : NULL;
+}
+
+/* X5: the callback that tells it has yet to run when the lock, its members and a member's client are gone. */
+Test(multi, owner_that_has_ended_is_told_of_after_the_lock_and_its_members_are_freed)
+{
+    struct counting_alloc memory;
+    rdl_allocator_t hooks = counting_alloc_init(&memory);
+    rdl_client_t *other;
+    rdl_lock_t *first, *second, *lock;
+    pthread_t thread;
+    void *took;
+
+    stage_open(&st, .client = OPTIONS(.dispatch = RDL_DISPATCH_FD));
+    other = client_open(stage_uri(&st), OPTIONS(.allocator = &hooks));
+    first = reentrant(other, "a", NULL);
+    second = reentrant(st.client, "b", NULL);
+    lock = make((rdl_lock_t *[]){second, first}, 2); /* whose callbacks are st.client's, and whose first member is a */
+    cr_assert_eq(pthread_create(&thread, NULL, take_and_end, lock), 0);
+    pthread_join(thread, &took);
+    cr_assert_not_null(took);
+    rdl_lock_free(lock);
+    rdl_lock_free(first);
+    rdl_lock_free(second);
+    cr_assert_null(rdl_client_close(other));
+    cr_assert_gt(rdl_client_dispatch(st.client), 0);
+    cr_assert_eq(counting_alloc_blocks(&memory), 0);
+    counting_alloc_done(&memory);
+    left_behind = true; /* what it held, for its lease */
 }
 
 /* The field of such a hold does not end with its number. */

@@ -92,15 +92,18 @@ struct two {
 static struct two two_wait(bool proxied, int64_t second_ms)
 {
     struct two two = {.first = caller_new(), .second = caller_new(), .channel = channel_of(NAME)};
+    struct monitor *monitor;
 
     expect(RDL_OK, rdl_metrics_new(NULL, &two.metrics, &err));
     stage_open(&st, .proxied = proxied, .client = OPTIONS(.metrics = two.metrics));
+    monitor = monitor_start(st.server);
     two.other = client_open(server_uri(st.server), NULL);
     two.lock = reentrant(st.client, NAME, NULL);
     two.theirs = reentrant(two.other, NAME, NULL);
     expect(RDL_OK, rdl_try_lock(two.theirs, 0, LEASE_MS, &err));
     caller_try_lock(two.first, two.lock, 15000, LEASE_MS);
-    cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, two.channel) == 1, SOON_MS), "nobody listens for all");
+    expect_sleeps(monitor, NAME); /* and listens for all */
+    monitor_stop(monitor);
     caller_try_lock(two.second, two.lock, second_ms, LEASE_MS);
     cr_assert(WAIT_UNTIL(waiting_for(two.metrics, NAME) == 2, SOON_MS));
     return two;
