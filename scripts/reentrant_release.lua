@@ -6,9 +6,11 @@
 -- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
 -- ARGV[4]  absent; 'stay': the caller's client still waits for the lock, and enters the line; 'leave': it does not wait
 --          any more. It leaves the line, and if nobody will wake the next one, that one is woken; 'read': it does
---          not wait. If it is named as the ear and does not stand in the line, its name goes
+--          not wait. If it is named as the ear and does not stand in the line, its name goes; 'back': it does not wait,
+--          but is likely to come back at once, and enters the line where several stand there, and nobody else listens
 -- Returns 1 freed, and `0` published; 2 the same, and to tell was refused; 3 freed, and the first in line was woken;
--- 4 freed, nobody stood in line, and `0` was heard by somebody; 0 still held; -14 the caller has no hold here.
+-- 4 freed, nobody stood in line, and `0` was heard by somebody; 5 as 3, and the client stands in line; 0 still held;
+-- -14 the caller has no hold here.
 --
 -- May be repeated and may come late: the count only falls, and n is never used again, so it cannot hurt a newer hold.
 -- Freeing takes the field away, and the hash goes with its last one. Any other field is another's hold and stays.
@@ -24,15 +26,17 @@ if wrong then
 end
 if left == '0' then
     local gone = redis.call('hdel', key, field, field .. ':wanted')
-    if not ARGV[4] and gone == 0 then
+    local waits = ARGV[4] ~= 'back' and ARGV[4]
+    if not waits and gone == 0 then
         return -14
-    elseif not ARGV[4] and gone == 1 then
+    elseif not waits and gone == 1 then
         local heard = redis.pcall(publish, line, '0')
         return type(heard) == 'table' and 2 or heard > 0 and 4 or 1
     end
     -- included here: whom nobody waits for would pay for it
     -- include line.inc
-    local l = not ARGV[4] and read_line(line)
+    local client = ARGV[4] and client_of(field)
+    local l = not waits and read_line(line, client)
     local heard = l and tell_only_one(line, l, publish)
     if heard == true then
         return 3
@@ -40,17 +44,19 @@ if left == '0' then
     -- and here: who wakes the only one in line would
     -- include holds.inc
     -- include line_queue.inc
-    local client = ARGV[4] and client_of(field)
-    if ARGV[4] == 'leave' then
+    if waits == 'leave' then
         leave(redis.pcall, line, client)
     end
     if gone > 0 then
         l = l or read_line(line, client)
-        if ARGV[4] == 'stay' and l then
-            enter(line, l, client)
-            l = read_line(line)
+        local back = ARGV[4] == 'back' and l and (l.count or 0) > 1
+        if back then
+            heard = redis.pcall(publish, line, '2')
+            back = heard == 0
         end
-        return tell_freed(line, l, publish, heard)
+        local stands = (waits == 'stay' or back) and l and enter(line, l, client)
+        local told = tell_freed(line, l, publish, heard, back and stands)
+        return back and stands and told == 3 and 5 or told
     end
     hand_on(key, line, publish)
     return -14

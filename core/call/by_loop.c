@@ -168,7 +168,9 @@ static void waiter_ready(struct rdl__call *call)
     rdl__waiter_init(&call->waiter, &waiter_ops);
     call->waiter.news = (unsigned char)call->ops->news;
     call->waiter.listens = call->verb->listens;
-    call->waiter.tried_at = call->take.tries > 0 ? call->req.sent_at : 0;
+    call->waiter.tried_at = call->take.tries > 0            ? call->req.sent_at
+                            : call->line == RDL__LINE_STOOD ? call->op.started_at
+                                                            : 0;
 }
 
 static void waiter_refused(struct rdl__call *call)
@@ -306,7 +308,13 @@ static void go(struct rdl__waiter *waiter, int64_t now)
     drive(call, woken(call, now), now);
 }
 
-static const struct rdl__waiter_ops waiter_ops = {.go = go, .missed = missed};
+static bool unheard(struct rdl__waiters *ws, const char *channel, size_t len)
+{
+    rdl__assert_on_loop(ws->loop);
+    return rdl__line_unheard(rdl__container(ws, rdl_client_t, waiters), channel, len);
+}
+
+static const struct rdl__waiter_ops waiter_ops = {.go = go, .missed = missed, .unheard = unheard};
 
 /* ---- ending it from outside ------------------------------------------------------------------------------------- */
 

@@ -447,34 +447,63 @@ int rdl__call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t
     return RDL_OK;
 }
 
-/* A call that consists of its undo alone. */
-void rdl__call_tidy(struct rdl__record *rec, int64_t n)
+/* A call that consists of its undo alone, which is posted when it says what that is: of what the record has, or NULL.
+ * NULL: there is no memory or no handle, or the client closes. */
+static struct rdl__call *make_undo(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__record *rec)
 {
-    rdl_client_t *client = rec->name->client;
-    struct rdl__order order = {.verb = &rdl__verb_release, .lease_ms = client->watchdog_lease_ms};
+    struct rdl__order order = {.verb = &rdl__verb_release, .lease_ms = name->client->watchdog_lease_ms};
     int64_t most_ms;
     struct rdl__call *call;
 
-    if (rdl__client_call_begins(client) < 0)
-        return;
-    rdl__mutex_lock(&rec->name->mu);
-    if ((most_ms = rdl__record_most_ms(rec, rdl__now())) > order.lease_ms)
+    if (rdl__client_call_begins(name->client) < 0)
+        return NULL;
+    rdl__mutex_lock(&name->mu);
+    if (rec != NULL && (most_ms = rdl__record_most_ms(rec, rdl__now())) > order.lease_ms)
         order.lease_ms = most_ms;
-    if (!rdl__list_empty(&rec->name->handles))
-        order.lock = rdl__handle_ref(rdl__container(rec->name->handles.next, rdl_lock_t, link));
-    rdl__mutex_unlock(&rec->name->mu);
-    call = order.lock == NULL ? NULL : call_make(&order, rec->owner);
+    if (!rdl__list_empty(&name->handles))
+        order.lock = rdl__handle_ref(rdl__container(name->handles.next, rdl_lock_t, link));
+    rdl__mutex_unlock(&name->mu);
+    call = order.lock == NULL ? NULL : call_make(&order, owner);
     if (order.lock != NULL)
         rdl__handle_unref(order.lock);
-    if (call == NULL) {
-        rdl__client_call_ends(client);
-        return;
-    }
-    call->n = n;
-    call->ops = rec->ops;  /* the handle may be of the other end */
-    call->may_come = true; /* the hold's take, where CLIENT KILL is refused */
+    if (call == NULL)
+        rdl__client_call_ends(name->client);
+    return call;
+}
+
+static void post_undo(struct rdl__call *call)
+{
     rdl__call_goes(call, RDL__ENDED);
     rdl__undo_post(call);
     rdl__undo_gate(call);
     rdl__call_unref(call);
+}
+
+void rdl__call_tidy(struct rdl__record *rec, int64_t n)
+{
+    struct rdl__call *call = make_undo(rec->name, rec->owner, rec);
+
+    if (call == NULL)
+        return;
+    call->n = n;
+    call->ops = rec->ops;  /* the handle may be of the other end */
+    call->may_come = true; /* the hold's take, where CLIENT KILL is refused */
+    post_undo(call);
+}
+
+void rdl__call_leave_line(struct rdl__name *name)
+{
+    rdl_owner_t *owner;
+    struct rdl__call *call = NULL;
+
+    if (rdl__client_call_begins(name->client) < 0)
+        return;
+    if (rdl__owner_self(name->client, &owner) == RDL_OK)
+        call = make_undo(name, owner, NULL);
+    if (call != NULL) {
+        call->n = rdl__client_number(name->client);
+        call->line = RDL__LINE_BACK;
+        post_undo(call);
+    }
+    rdl__client_call_ends(name->client);
 }

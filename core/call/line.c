@@ -3,7 +3,10 @@
 
 #include "core/call/verb.h"
 
+#include <string.h>
+
 #define OVERTAKEN_TRIES 16 /* more than it takes to give way once */
+#define AT_ONCE_MS 10      /* who comes back so soon after its last grant is likely to do it again */
 
 /* Not in a cluster without sharded channels, whose servers do not know how many hear a message. */
 static bool has_line(const struct rdl__call *call)
@@ -59,6 +62,22 @@ enum rdl__line rdl__line_note_take(const struct rdl__call *call)
     return line;
 }
 
+bool rdl__line_stands(struct rdl__call *call, int64_t now)
+{
+    uint32_t notes = atomic_load(&rdl__call_name(call)->waiting);
+
+    if ((notes & (RDL__YIELDS | RDL__AHEAD)) == 0 || call->one_try || !has_line(call))
+        return false;
+    if (now < rdl__after_ms(call->rec->held_since, AT_ONCE_MS))
+        note(call, RDL__COMES);
+    else
+        (void)take_note(call, RDL__COMES);
+    if (take_note(call, RDL__AHEAD) == 0)
+        return false;
+    call->line = RDL__LINE_STOOD;
+    return true;
+}
+
 void rdl__line_refused(const struct rdl__call *call)
 {
     if (call->line != RDL__LINE_NOT)
@@ -69,6 +88,8 @@ void rdl__line_granted(const struct rdl__call *call)
 {
     if (call->line == RDL__LINE_AMONG)
         note(call, RDL__NAMED);
+    if (call->line != RDL__LINE_NOT)
+        (void)take_note(call, RDL__AHEAD); /* it has left the line */
 }
 
 /* Does the request say that the client stays, as other calls of it wait? Noted before those are counted: so either this
@@ -77,6 +98,15 @@ static bool stays(const struct rdl__call *call)
 {
     note(call, RDL__PLACED);
     return rdl__name_waited_for(rdl__call_name(call));
+}
+
+/* Not where the next take may be sent before the answer, or has the host's lock to ask first. */
+static bool comes_back(const struct rdl__call *call)
+{
+    const struct rdl__name *name = rdl__call_name(call);
+
+    return (atomic_load(&name->waiting) & RDL__COMES) != 0 && !name->settings.detaches &&
+           name->settings.on_outage != RDL_OUTAGE_LOCAL;
 }
 
 enum rdl__line rdl__line_note_release(const struct rdl__call *call)
@@ -95,19 +125,22 @@ enum rdl__line rdl__line_note_release(const struct rdl__call *call)
             return RDL__LINE_STAYS;
         note(call, left); /* the last of them has left meanwhile */
     }
-    return before == RDL__LINE_STAYS ? before : reads ? RDL__LINE_READS : RDL__LINE_NOT;
+    if (before == RDL__LINE_STAYS || before == RDL__LINE_BACK)
+        return before;
+    return reads ? RDL__LINE_READS : comes_back(call) ? RDL__LINE_BACK : RDL__LINE_NOT;
 }
 
 enum rdl__line rdl__line_note_undo(const struct rdl__call *call)
 {
-    bool stood = call->verb->acquires ? call->op.wait_ms > 0 : call->line == RDL__LINE_STAYS;
+    bool stood =
+        call->verb->acquires ? call->op.wait_ms > 0 : call->line == RDL__LINE_STAYS || call->line == RDL__LINE_BACK;
 
     if (call->hold.undo_count > 0 || !stood || !has_line(call))
         return RDL__LINE_NOT;
     note(call, RDL__LEFT);
     if (stays(call))
         return RDL__LINE_STAYS;
-    (void)take_note(call, RDL__PLACED);
+    (void)take_note(call, RDL__PLACED | RDL__AHEAD);
     return RDL__LINE_LEAVES;
 }
 
@@ -115,6 +148,10 @@ bool rdl__line_released(const struct rdl__call *call)
 {
     if (call->answer == RDL__WOKE_ANOTHER && has_line(call))
         note(call, RDL__YIELDS);
+    else if (call->answer == RDL__STANDS && has_line(call))
+        note(call, RDL__AHEAD | RDL__PLACED);
+    if (call->line == RDL__LINE_BACK && call->answer == RDL__NO_HOLD)
+        return true; /* sent before, and not answered: that may have entered the client */
     else if (call->answer == RDL__TOLD_OTHERS && has_line(call) && !spend_turn(call))
         note(call, RDL__OTHERS);
     return call->line == RDL__LINE_STAYS && !rdl__name_waited_for(rdl__call_name(call)) &&
@@ -140,6 +177,49 @@ void rdl__line_undone(const struct rdl__call *call, int64_t now)
     if (!rdl__buf_failed(&channel))
         rdl__waiters_doubt(&client->waiters, channel.data, channel.len, now);
     rdl__buf_done(&channel);
+}
+
+/* The lock whose own channel of this client that is, with a reference; NULL: it has no handle any more. */
+static struct rdl__name *name_of_channel(rdl_client_t *client, const char *channel, size_t len)
+{
+    const char *from = memchr(channel, ':', len);
+    struct rdl__table_node *node = NULL;
+    size_t size;
+
+    if (from == NULL)
+        return NULL;
+    size = (size_t)(channel + len - ++from) - RDL__OWN_TAIL;
+    rdl__mutex_lock(&client->names_mu);
+    if (size > 2 && from[0] == '{') /* braces that were put around the name */
+        node = rdl__table_find(&client->names, from + 1, size - 2);
+    if (node == NULL)
+        node = rdl__table_find(&client->names, from, size);
+    if (node != NULL)
+        rdl__name_ref(rdl__container(node, struct rdl__name, node));
+    rdl__mutex_unlock(&client->names_mu);
+    return node == NULL ? NULL : rdl__container(node, struct rdl__name, node);
+}
+
+void rdl__line_dropped(struct rdl__name *name)
+{
+    if ((atomic_load(&name->waiting) & RDL__AHEAD) != 0 &&
+        (atomic_fetch_and(&name->waiting, ~RDL__AHEAD) & RDL__AHEAD) != 0)
+        rdl__call_leave_line(name);
+}
+
+bool rdl__line_unheard(rdl_client_t *client, const char *channel, size_t len)
+{
+    struct rdl__name *name = name_of_channel(client, channel, len);
+    uint32_t notes;
+
+    rdl__assert_on_loop(rdl__client_loop(client));
+    if (name == NULL)
+        return true;
+    notes = atomic_fetch_and(&name->waiting, ~(RDL__AHEAD | RDL__COMES));
+    if ((notes & RDL__AHEAD) != 0)
+        rdl__call_leave_line(name);
+    rdl__name_unref(name);
+    return (notes & RDL__AHEAD) != 0;
 }
 
 void rdl__waits_in_line(struct rdl__buf *to, struct rdl__call *call)

@@ -9,10 +9,13 @@
 #ifndef REDLATCH_CALL_LINE_H
 #define REDLATCH_CALL_LINE_H
 
+#include <redlatch/client.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct rdl__call;
+struct rdl__name;
 
 enum rdl__line {
     RDL__LINE_NOT,    /* nothing is said of it */
@@ -23,12 +26,26 @@ enum rdl__line {
     RDL__LINE_STAYS,  /* a release or undo: other calls of the client wait, or did when it was sent before */
     RDL__LINE_READS,  /* a release: none does, and the client may be named as the ear */
     RDL__LINE_LEAVES, /* an undo: none does */
+    RDL__LINE_BACK,   /* a release: none does, but one is likely to come at once, and may find its place */
+    RDL__LINE_STOOD,  /* a take that has not tried: it has found such a place */
 };
 
 /* What the take, release or undo that is encoded now says of it, which is noted for later ones. */
 enum rdl__line rdl__line_note_take(const struct rdl__call *call);
 enum rdl__line rdl__line_note_release(const struct rdl__call *call);
 enum rdl__line rdl__line_note_undo(const struct rdl__call *call);
+
+/* A take begins on its record, and may wait. Does its client stand in the line already, so that it will be woken? Then
+ * the place is this call's.  @thread any */
+bool rdl__line_stands(struct rdl__call *call, int64_t now);
+
+/* The client's own channel of that lock was told that it is its turn, and nobody waits. False: somebody is about to,
+ * and tries then. True: nobody is, and if the client stands in the line it leaves.  @thread loop */
+bool rdl__line_unheard(rdl_client_t *client, const char *channel, size_t len);
+
+/* A handle of the name is dropped, while the client may stand in the line for a call that will not come: it leaves.
+ * @thread any  @locks none */
+void rdl__line_dropped(struct rdl__name *name);
 
 /* The take was refused. Its client has entered the line with it, perhaps behind the undo by which another call has left
  * it meanwhile, which has taken the note away. */

@@ -4,6 +4,7 @@
 
 #include "core/base/err.h"
 #include "core/call/handle.h"
+#include "core/call/line.h"
 #include "core/wire/names.h"
 
 #include <string.h>
@@ -218,6 +219,7 @@ void rdl__handle_drop(rdl_lock_t *lock)
     rdl_client_t *client = name->client;
     bool last;
 
+    rdl__line_dropped(name);
     rdl__mutex_lock(&name->mu);
     lock->fn = NULL;
     rdl__list_remove(&lock->link);

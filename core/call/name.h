@@ -83,6 +83,8 @@ struct rdl__name {
 #define RDL__LEFT (UINT32_C(1) << 29)   /* it has left the line by an undo since its last release entered it */
 #define RDL__OTHERS (UINT32_C(1) << 28) /* its last release was heard, and nobody stood in line: others' turn */
 #define RDL__NAMED (UINT32_C(1) << 27)  /* it has been granted a hold as the ear, for others that waited */
+#define RDL__COMES (UINT32_C(1) << 26)  /* it came back at once when its last release had woken another */
+#define RDL__AHEAD (UINT32_C(1) << 25)  /* its last release has entered it in the line, and no call of it waits yet */
 
 /* A name of a client with counters lies behind its meter; the others do without, and must not be asked for it. */
 static inline struct rdl__meter *rdl__name_meter(const struct rdl__name *name)
@@ -124,7 +126,7 @@ static inline struct rdl__shard *rdl__name_shard(const struct rdl__name *name)
 /* How many calls of this process wait at the server, of those that are counted (rdl__news_counted)? */
 static inline uint32_t rdl__name_waiting(const struct rdl__name *name)
 {
-    return atomic_load(&name->waiting) & (RDL__NAMED - 1);
+    return atomic_load(&name->waiting) & (RDL__AHEAD - 1);
 }
 
 static inline bool rdl__name_waited_for(const struct rdl__name *name)

@@ -111,6 +111,8 @@ struct rdl__take_step rdl__take_on(struct rdl__take *t, const struct rdl__take_e
 {
     switch (ev->kind) {
     case RDL__EV_START:
+        if (ev->stands)
+            return wait_for(t, ev->ttl_ms);
         return ev->others_wait && !t->one_try ? wait_for(t, rdl__take_delay_ms(t)) : send_try(t);
     case RDL__EV_BARRED:
         return barred(t);

@@ -42,7 +42,8 @@ struct rdl__take {
 };
 
 enum rdl__take_event_kind {
-    RDL__EV_START,   /* others_wait: other calls of this process wait for the lock already */
+    RDL__EV_START,   /* others_wait: other calls of this process wait for the lock already; stands: its client stands
+                        in the line, and is to look after ttl_ms */
     RDL__EV_BARRED,  /* somebody of this host has its lock */
     RDL__EV_TAKEN,   /* valid: the lease still runs as the answer, or the message, is read; unsure: as below */
     RDL__EV_REFUSED, /* ttl_ms: of the holder's lease, below 0 unknown; queued: it has left a place or a mark at the
@@ -58,6 +59,7 @@ enum rdl__take_event_kind {
 struct rdl__take_event {
     enum rdl__take_event_kind kind;
     bool others_wait;
+    bool stands;
     bool valid;
     bool connected;
     bool queued;

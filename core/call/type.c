@@ -85,7 +85,7 @@ void rdl__put_wish(const struct rdl__call *call, struct rdl__buf *to, bool more)
 
 static const char *const line_words[] = {
     [RDL__LINE_AGAIN] = "again", [RDL__LINE_AMONG] = "again", [RDL__LINE_YIELDS] = "yield", [RDL__LINE_TURN] = "turn",
-    [RDL__LINE_STAYS] = "stay",  [RDL__LINE_READS] = "read",  [RDL__LINE_LEAVES] = "leave"};
+    [RDL__LINE_STAYS] = "stay",  [RDL__LINE_READS] = "read",  [RDL__LINE_LEAVES] = "leave", [RDL__LINE_BACK] = "back"};
 
 void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside)
 {

@@ -28,6 +28,7 @@
 #define RDL__UNTOLD 2
 #define RDL__WOKE_ANOTHER 3
 #define RDL__TOLD_OTHERS 4 /* nobody stood in line, and somebody has heard it */
+#define RDL__STANDS 5      /* it has woken the first in line, and the client stands there itself */
 
 /* A callback of the type's own signature: ops->call_back casts it back and calls it. */
 typedef void rdl__callback_fn(void);

@@ -74,9 +74,10 @@ struct rdl__channel {
     int64_t known;            /* how many are free; UNKNOWN */
     int64_t trying;           /* sum of the woken waiters' wishes */
     uint32_t least;           /* no sleeper's wish is smaller */
-    int64_t heard_at;         /* when the last message or acknowledgement came */
-    int64_t news_at;          /* the message that wakes waiters now: when it came; 0: the timer or an acknowledgement
-                                 does */
+    int64_t heard_at;         /* when the last message or acknowledgement came; RDL__NEVER: for who joins next */
+    const struct rdl__waiter_ops *left; /* RDL__NEWS_NAMED: of the last one that has left */
+    int64_t news_at; /* the message that wakes waiters now: when it came; 0: the timer or an acknowledgement
+                        does */
     size_t size;
     size_t said_len;
     char said[RDL__MESSAGE_KEPT]; /* RDL__NEWS_OWN: the last message */
@@ -474,6 +475,9 @@ static void on_message(struct rdl__topic *topic, const char *payload, size_t len
     if (c->news == RDL__NEWS_OWN)
         keep_words(c, payload, len);
     if (c->waiters == 0) { /* it lingers; not for long, or each release would go to all who have waited lately */
+        if (c->news == RDL__NEWS_NAMED && len == 1 && payload[0] != '3' && c->left->unheard != NULL &&
+            !c->left->unheard(c->ws, c->name, c->node.key_len))
+            c->heard_at = RDL__NEVER;
         if (c->news == RDL__NEWS_ALONE && ++c->heard == RDL__LINGER_HEARD)
             rdl__loop_timer(c->ws->loop, &c->hint, now);
         return;
@@ -693,6 +697,7 @@ static int join_channel(struct rdl__waiters *ws, struct rdl__waiter *w, const ch
     c->sharing += !w->listens && rdl__news_shares(w->news);
     arm_sooner(c, among_all(c, hint_ms), now);
     if (c->topic.confirmed && may_have_missed(w)) {
+        c->heard_at = now;
         w->news_at = 0;
         set_woken(w, true);
         return 1;
@@ -799,6 +804,7 @@ void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
     off(w);
     set_woken(w, false);
     w->channel = NULL;
+    c->left = w->ops;
     c->listening -= w->listens;
     c->sharing -= !w->listens && rdl__news_shares(w->news);
     if (w->in_order)

@@ -41,6 +41,7 @@
 
 struct rdl__channel;
 struct rdl__waiter;
+struct rdl__waiters;
 
 struct rdl__waiter_ops {
     /* Woken: send a try (calling rdl__waiter_sent), or leave. Runs before the loop sleeps next, never inside a function
@@ -48,6 +49,9 @@ struct rdl__waiter_ops {
     void (*go)(struct rdl__waiter *waiter, int64_t now);
     /* A connection was lost while it sleeps: it may set its timer, and no more. May be NULL. */
     void (*missed)(struct rdl__waiter *waiter);
+    /* RDL__NEWS_NAMED: the channel was told that it is its turn, and nobody waits since one with these ops has left.
+     * False: somebody is about to join, and tries then. May be NULL. */
+    bool (*unheard)(struct rdl__waiters *waiters, const char *channel, size_t len);
 };
 
 /* What the messages of a channel mean: a value for each way of waking (protocol.md, 5), of which a type has one. All

@@ -399,10 +399,10 @@ TEST_EACH(N9_outage_of_who_is_asleep_begins_when_the_master_dies)
         struct slot_name name = name_of_counted(i);
         char *channel = must_format("{%s}", name.text);
 
-        last_at = now_us();
         if (i == COUNTED - 1) /* who has fallen asleep just now would look last */
             caller_call(at[i], wait_for_latch, latch);
         expect_asks_behind(monitor, channel, i == COUNTED - 1 ? "GET" : "EVALSHA", name.text);
+        last_at = now_us();
         free(channel);
     }
     monitor_stop(monitor);

@@ -139,6 +139,44 @@ Test(scripts_line, Q7_others_than_those_in_line_have_their_turns, .timeout = 60)
     close_fixture(&f);
 }
 
+/* Where several stand, and nobody listens beside them. Who stands there so looks by itself. */
+Test(scripts_line, Q7_who_is_likely_to_come_back_at_once_enters_with_its_release, .timeout = 60)
+{
+    struct fixture f = open_fixture();
+    struct probe *a = probe_open(f.server), *b = probe_open(f.server), *c = probe_open(f.server), *all;
+
+    (void)probe_ask(a, "SUBSCRIBE ch:{A}");
+    (void)probe_ask(b, "SUBSCRIBE ch:{B}");
+    (void)probe_ask(c, "SUBSCRIBE ch:{C}");
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N , " FIELD("A") " 1 60000"), -10);
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0 publish back"), 1, "nobody waits");
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0 publish back"), -14);
+    cr_expect_eq(probe_int(f.probe, "EXISTS ch"), 0);
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N , " FIELD("A") " 1 60000"), -10);
+    (void)run(&f, "reentrant_take", "N ch , " FIELD("B") " 1 60000 0 again");
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0 publish back"), 3, "one waits");
+    cr_expect_str_eq(heard(b), "0");
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N , " FIELD("A") " 1 60000"), -10);
+    (void)run(&f, "reentrant_take", "N ch , " FIELD("B") " 1 60000 0 again");
+    (void)run(&f, "reentrant_take", "N ch , " FIELD("C") " 1 60000 0 again");
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("A") " 0 publish back"), 5, "two do");
+    cr_expect_eq(probe_int(f.probe, "HGET ch count"), 2, "C and A");
+    cr_expect_str_eq(heard(b), "0");
+    cr_expect_eq(run_integer(&f, "reentrant_take", "N ch , " FIELD("B") " 1 60000 0 again"), -10);
+    all = probe_open(f.server);
+    (void)probe_ask(all, "SUBSCRIBE ch");
+    cr_expect_eq(run_integer(&f, "reentrant_release", "N ch , " FIELD("B") " 0 publish back"), 3,
+                 "others may be slower");
+    cr_expect_str_eq(heard(c), "0", "it was not told to look before");
+    cr_expect_str_eq(heard(a), "3");
+    cr_expect_eq(probe_int(f.probe, "HGET ch count"), 1, "A");
+    probe_close(all);
+    probe_close(c);
+    probe_close(b);
+    probe_close(a);
+    close_fixture(&f);
+}
+
 Test(scripts_line, Q7_who_is_woken_and_refused_stands_before_all_others, .timeout = 60)
 {
     struct fixture f = open_fixture();

@@ -61,6 +61,7 @@ Test(take, tries_first_and_is_done_when_the_lock_is_free)
 Test(take, goes_straight_to_sleep_when_others_of_the_process_wait)
 {
     assert_waits(on((struct rdl__take_event){.kind = RDL__EV_START, .others_wait = true}), -1);
+    assert_waits(on((struct rdl__take_event){.kind = RDL__EV_START, .stands = true, .ttl_ms = 100}), 100);
     cr_assert(take.contended);
     assert_sends(on(WOKEN));
     assert_finishes(on(TAKEN), RDL_OK, false);

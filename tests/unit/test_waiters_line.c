@@ -83,6 +83,24 @@ Test(waiters, a_place_that_may_have_been_left_since_its_try_is_no_place)
     cr_assert_eq(join_own('a', true, RDL__WIDE_NOT), 1);
 }
 
+/* Its last release has entered it, and it has begun to wait since; or its client has left for want of anybody. */
+Test(waiters, a_turn_that_finds_nobody_is_whose_who_is_about_to_join_or_nobodys)
+{
+    a_sleeps();
+    for (int since = 0; since < 2; since++) {
+        go_away('a', true);
+        comes = since > 0;
+        says(OWN, "0");
+        loop.now += RDL__MS;
+        waiter('a')->tried_at = loop.now;
+        cr_assert_eq(join_own('a', true, RDL__WIDE_NOT), since > 0 ? 1 : RDL_OK);
+    }
+    cr_assert(refused('a'));
+    go_away('a', true);
+    waiter('a')->tried_at = loop.now + 1;
+    cr_assert_eq(join_own('a', true, RDL__WIDE_NOT), RDL_OK, "it has been used");
+}
+
 Test(waiters, an_ear_hears_who_does_not_know_the_line_and_passes_over_who_does)
 {
     a_sleeps();
