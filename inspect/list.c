@@ -547,7 +547,7 @@ static int64_t begin(rdl_client_t *client, const char *pattern, const struct nam
         return rc;
     if (rdl__loop_here(rdl__client_loop(client)))
         return rdl__err_set(err, RDL_EDEADLK, "a blocking call on the client's loop thread would wait for itself");
-    if ((rc = rdl__client_call_begins(client)) < 0)
+    if ((rc = rdl__client_visit_begins(client)) < 0)
         return rdl__err_set(err, (int)rc, NULL);
     if ((walk = rdl__zalloc(&client->mem, sizeof *walk)) != NULL) {
         walk->client = client;
@@ -562,7 +562,7 @@ static int64_t begin(rdl_client_t *client, const char *pattern, const struct nam
     } else {
         rc = rdl__err_set(err, RDL_ENOMEM, NULL);
     }
-    rdl__client_call_ends(client);
+    rdl__client_visit_ends(client);
     return rc;
 }
 

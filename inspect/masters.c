@@ -97,13 +97,13 @@ int rdl_masters(rdl_client_t *client, rdl_master_t *ret_masters, size_t room, rd
         return rc;
     if (rdl__loop_here(rdl__client_loop(client)))
         return rdl__err_set(err, RDL_EDEADLK, "a blocking call on the client's loop thread would wait for itself");
-    if ((rc = rdl__client_call_begins(client)) < 0)
+    if ((rc = rdl__client_visit_begins(client)) < 0)
         return rdl__err_set(err, rc, NULL);
     if ((masters = rdl__zalloc(&client->mem, RDL__SHARDS_MAX * sizeof *masters)) != NULL)
         rc = ask_all(client, masters, ret_masters, room, &count, err);
     else
         rc = rdl__err_set(err, RDL_ENOMEM, NULL);
     rdl__free(&client->mem, (void *)masters, RDL__SHARDS_MAX * sizeof *masters);
-    rdl__client_call_ends(client);
+    rdl__client_visit_ends(client);
     return rc < 0 ? rc : (int)count;
 }

@@ -203,9 +203,9 @@ static void drop(rdl_lock_t *lock)
         rdl__cache_release(cache, lock);
         (void)rdl_owner_cancel(cache->keeper);
     }
-    rdl__handle_drop(lock);
     if (!closing)
-        rdl__client_call_ends(client);
+        rdl__client_call_ends(client); /* first: the handle may be the last that keeps it */
+    rdl__handle_drop(lock);
 }
 
 const struct rdl__handle_ops rdl__cached_handle = {

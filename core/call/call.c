@@ -259,7 +259,7 @@ static void leave(struct rdl__call *call, int64_t now)
     struct rdl__name *name = rdl__call_name(call);
     struct rdl__record *rec;
     struct rdl__link *l;
-    bool abandon;
+    bool abandon, forget;
 
     if (!call->unrecorded && call->rec == NULL)
         return;
@@ -280,12 +280,15 @@ static void leave(struct rdl__call *call, int64_t now)
     if (rec->active != NULL)
         rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &rec->active->task);
     abandon = rec->active == NULL && rec->orphaned && rec->count > 0;
-    if (abandon)
+    forget = rec->active == NULL && !rec->orphaned && rec->count > 0 && rdl__list_empty(&name->handles);
+    if (abandon || forget)
         rdl__mutex_unlock(&name->mu);
     else
         rdl__record_retire_and_unlock(rec);
     if (abandon)
         rdl__record_abandon(rec);
+    else if (forget) /* the last handle went while a composite had this verb under way */
+        rdl__record_forget_all(name);
     rdl__record_unref(rec);
 }
 

@@ -245,8 +245,9 @@ void rdl__cache_cannot(struct rdl__cache *cache)
     int64_t now = rdl__now();
 
     rdl__mutex_lock(&name->mu);
-    kept = cache->keep.state == RDL__KEEP_GIVING ? cache->kept_rec : NULL;
-    if (kept == NULL) {
+    kept = cache->keep.state == RDL__KEEP_GIVING ? rdl__record_find(name, cache->keeper, cache->ops) : NULL;
+    if (kept == NULL) { /* or whoever has freed the last handle has forgotten it (rdl__record_forget_all) */
+        cache->kept_rec = NULL;
         rdl__keep_failed(&cache->keep);
         rdl__cache_anew(cache, now);
         rdl__mutex_unlock(&name->mu);

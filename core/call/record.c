@@ -128,10 +128,13 @@ void rdl__record_abandon(struct rdl__record *rec)
     struct rdl__name *name = rec->name;
 
     if (rdl__client_call_begins(name->client) == RDL_OK) {
-        if (rdl__is_kept(rec->hold.id.n))
+        if (rdl__is_kept(rec->hold.id.n)) {
             rdl__cache_abandon(rec, false);
-        else
+            /* a lease of its own, if the kept hold is lost and that is yet to be told */
+            rdl__watchdog_forget(name->client->watchdog, &rec->hold);
+        } else {
             rdl__watchdog_orphan(name->client->watchdog, &rec->hold);
+        }
         rdl__client_call_ends(name->client);
     } else if (rdl__is_kept(rec->hold.id.n)) {
         rdl__cache_abandon(rec, true);

@@ -329,8 +329,8 @@ void rdl__subscriber_drop(struct rdl__subscriber *sub, struct rdl__topic *topic)
         rdl__list_remove(&topic->unsent);
         return;
     }
-    if (!rdl__talk_up(&sub->talk))
-        return;
+    if (!rdl__talk_up(&sub->talk) || rdl__table_find(&sub->topics, topic->node.key, topic->node.key_len) != NULL)
+        return; /* another of the channel, added meanwhile, has the subscription */
     rdl__cmd_begin(&sub->talk.out, 2);
     rdl__cmd_str(&sub->talk.out, word(sub, topic, "SUNSUBSCRIBE"));
     rdl__cmd_arg(&sub->talk.out, topic->node.key, topic->node.key_len);

@@ -339,9 +339,11 @@ int rdl_client_dispatch(rdl_client_t *client)
 
     if (client == NULL)
         return RDL_EINVAL;
-    if ((rc = rdl__client_check(client, NULL)) < 0)
+    if ((rc = rdl__client_check(client, NULL)) < 0 || (rc = rdl__client_visit_begins(client)) < 0)
         return rc;
-    return client->dispatch.fd >= 0 ? rdl__dispatch_run(&client->dispatch) : RDL_EINVAL;
+    rc = client->dispatch.fd >= 0 ? rdl__dispatch_run(&client->dispatch) : RDL_EINVAL;
+    rdl__client_visit_ends(client);
+    return rc;
 }
 
 const char *rdl_client_id(const rdl_client_t *client)

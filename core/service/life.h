@@ -36,6 +36,20 @@ static inline int rdl__client_call_begins(rdl_client_t *client)
     return RDL_ECLOSED;
 }
 
+/* The same for a call that has neither handle nor owner, which would keep the struct until it has ended. */
+static inline int rdl__client_visit_begins(rdl_client_t *client)
+{
+    int rc = rdl__client_call_begins(client);
+
+    return rc < 0 ? rc : (rdl__client_ref(client), RDL_OK);
+}
+
+static inline void rdl__client_visit_ends(rdl_client_t *client)
+{
+    rdl__client_call_ends(client);
+    rdl__client_unref(client);
+}
+
 /* The same for a call that releases what an earlier one took: it may also begin while the client closes, as long as
  * there are connections. RDL_ECLOSED: there are none any more. It ends as any call.  @thread any  @locks takes close_mu
  */

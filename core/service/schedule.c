@@ -251,7 +251,8 @@ bool rdl__watchdog_raise(struct rdl__watchdog *wd, struct rdl__hold *hold, int64
 
     rdl__mutex_lock(&wd->mu);
     now = rdl__now(); /* here, as in rdl__schedule_confirm */
-    alive = hold->state != RDL_LOST && hold->deadline > now;
+    /* not one that was forgotten while the server was asked about it */
+    alive = rdl__heap_has(&hold->node) && hold->state != RDL_LOST && hold->deadline > now;
     if (alive) {
         for_good = renewed && hold->ends_at != RDL__NEVER; /* renewed without end from now on */
         if (deadline > hold->deadline)

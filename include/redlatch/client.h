@@ -218,7 +218,8 @@ RDL_API rdl_client_t *rdl_client_close(rdl_client_t *client);
 RDL_API int rdl_client_fd(rdl_client_t *client);
 
 /* With RDL_DISPATCH_FD: run the callbacks that are due on the calling thread, never waiting. Returns how many ran, or
- * RDL_EINVAL (not in this mode), RDL_EFORK. A callback may call any function of the library but rdl_client_close. */
+ * RDL_EINVAL (not in this mode), RDL_EFORK, RDL_ECLOSED. A callback may call any function of the library but
+ * rdl_client_close; that waits on another thread until the callback has returned. */
 RDL_API int rdl_client_dispatch(rdl_client_t *client);
 
 /* The client's identity on the wire, 36 lower-case characters: the U in the `U:n` under which its holds appear in

@@ -30,6 +30,28 @@ static rdl_lock_t *idle(rdl_client_t *client, int64_t cache_ms)
     return lock;
 }
 
+/* ---- handles ---------------------------------------------------------------------------------------------------- */
+
+/* The channel of its recalls is left for the handle that is gone, and listened to for the one that came. */
+Test(cached_harm, lock_that_is_made_again_as_its_last_handle_is_freed_hears_that_it_is_wanted)
+{
+    rdl_client_t *other;
+    rdl_lock_t *lock, *rival;
+
+    stage_open(&st);
+    other = client_open(stage_uri(&st), NULL);
+    rival = reentrant(other, NAME, NULL);
+    for (int i = 0; i < 10; i++) {
+        rdl_lock_free(idle(st.client, LONG_MS));
+        lock = idle(st.client, LONG_MS);
+        expect(RDL_OK, rdl_try_lock(rival, LONG_MS / 6, LEASE_MS, &err));
+        give(rival);
+        rdl_lock_free(lock);
+    }
+    rdl_lock_free(rival);
+    rdl_client_close(other);
+}
+
 /* ---- renewals --------------------------------------------------------------------------------------------------- */
 
 /* Renewals come late, until the owner inside is at risk. The line is not cut by that. */

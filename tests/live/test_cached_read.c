@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* test_cached_read.c - the read end of a read-write lock that stays with its client (option cache_ms). */
 #include "tests/live/kept_ends.h"
+#include "tests/support/counting_alloc.h"
 
 LIVE_SUITE(cached_read, 60);
 
@@ -308,6 +309,55 @@ Test(cached_read, thread_that_ends_inside_keeps_writers_out_for_a_lease_and_nobo
     caller_free(one);
     free_ends();
     cr_assert_null(rdl_metrics_free(metrics));
+}
+
+static atomic_bool telling, may_tell;
+
+/* On the loop, of the first of those who have lost it. */
+static void tell_slowly(rdl_log_level_t level, const char *line, void *arg)
+{
+    (void)level;
+    (void)arg;
+    if (strstr(line, "hold lost") == NULL || atomic_exchange(&telling, true))
+        return;
+    while (!atomic_load(&may_tell))
+        let_pass_ms(1);
+}
+
+/* X5: whoever is told first. */
+Test(cached_read, owner_who_ends_as_the_loss_is_told_to_those_inside_is_no_hold_that_anybody_looks_after)
+{
+    for (int dying = 0; dying < 2; dying++) {
+        struct counting_alloc memory;
+        rdl_allocator_t hooks = counting_alloc_init(&memory);
+        struct caller *reader[2];
+
+        stage_open(&st, .client = OPTIONS(.allocator = &hooks, .log = tell_slowly));
+        make_ends();
+        make_idle_end(reads);
+        atomic_store(&telling, false);
+        atomic_store(&may_tell, false);
+        for (int i = 0; i < 2; i++) {
+            reader[i] = caller_new();
+            caller_try_lock(reader[i], reads, SOON_MS, LEASE_MS);
+            expect_result(RDL_OK, reader[i], SOON_MS);
+        }
+        expect(1, rdl_force_unlock(reads_there, &err));
+        cr_assert(WAIT_UNTIL(atomic_load(&telling), SOON_MS));
+        caller_free(reader[dying]);
+        atomic_store(&may_tell, true);
+        caller_free(reader[1 - dying]);
+        for (int i = 0; i < 3; i++) {
+            expect(RDL_OK, rdl_try_lock(reads, SOON_MS, LEASE_MS, &err));
+            give(reads);
+        }
+        free_ends();
+        cr_assert_null(rdl_client_close(st.client));
+        st.client = NULL;
+        cr_assert_eq(counting_alloc_blocks(&memory), 0);
+        counting_alloc_done(&memory);
+        live_again();
+    }
 }
 
 /* ---- ends ------------------------------------------------------------------------------------------------------- */

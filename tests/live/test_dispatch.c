@@ -214,6 +214,56 @@ Test(dispatch, close_runs_what_is_due_and_what_it_ends)
     rdl_lock_free(lock);
 }
 
+static atomic_bool inside, may_leave, closed;
+
+static void stay_inside(rdl_lock_t *lock, int64_t result, const rdl_err_t *e, void *arg)
+{
+    atomic_store(&inside, true);
+    while (!atomic_load(&may_leave))
+        let_pass_ms(1);
+    outcome_note(lock, result, e, arg);
+}
+
+static void *dispatch_once(void *client)
+{
+    return rdl_client_dispatch(client) == 1 ? client : NULL;
+}
+
+static void *close_it(void *client)
+{
+    rdl_client_t *left = rdl_client_close(client);
+
+    atomic_store(&closed, true);
+    return left;
+}
+
+Test(dispatch, close_waits_for_a_callback_that_another_thread_runs)
+{
+    struct outcome o = {0};
+    pthread_t runs, closes;
+    void *ran, *left;
+    rdl_lock_t *lock;
+
+    open_stage();
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_is_locked_async(lock, NULL, stay_inside, &o, NULL, &err));
+    cr_assert(readable(SOON_MS));
+    cr_assert_eq(pthread_create(&runs, NULL, dispatch_once, st.client), 0);
+    cr_assert(WAIT_UNTIL(atomic_load(&inside), SOON_MS));
+    cr_assert_eq(pthread_create(&closes, NULL, close_it, st.client), 0);
+    cr_assert(WAIT_UNTIL(rdl_is_locked(lock, NULL) == RDL_ECLOSED, SOON_MS));
+    let_pass_ms(200); /* in which it would have closed */
+    cr_assert_not(atomic_load(&closed));
+    atomic_store(&may_leave, true);
+    pthread_join(runs, &ran);
+    pthread_join(closes, &left);
+    cr_assert_eq(ran, st.client);
+    cr_assert_null(left);
+    cr_assert_eq(atomic_load(&o.calls), 1);
+    st.client = NULL;
+    rdl_lock_free(lock);
+}
+
 Test(dispatch, descriptor_and_dispatch_belong_to_this_mode_only)
 {
     stage_open(&st);

@@ -761,6 +761,21 @@ static int64_t work(void *arg, rdl_err_t *reterr)
     return RDL_OK;
 }
 
+/* While a member is asked yet to prolong it: nobody renews what is there. */
+Test(red, hold_whose_last_handles_go_under_an_extend_ends_with_its_lease)
+{
+    open_with(OPTIONS(.watchdog_lease_ms = SHORT_MS), TOLERANT);
+    expect(RDL_OK, rdl_try_lock(red[0], 0, RDL_LEASE_AUTO, &err));
+    cr_assert(WAIT_UNTIL(keys() == N, SOON_MS));
+    server_pause(server[N - 1]);
+    expect(RDL_OK, rdl_extend(red[0], SHORT_MS, &err));
+    red[0] = rdl_lock_free(red[0]);
+    for (int i = 0; i < N; i++)
+        member[0][i] = rdl_lock_free(member[0][i]);
+    server_resume(server[N - 1]);
+    cr_assert(WAIT_UNTIL(keys() == 0, SOON_MS));
+}
+
 Test(red, rivals_exclude_each_other)
 {
     struct caller *caller[4];

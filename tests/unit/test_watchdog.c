@@ -262,6 +262,15 @@ Test(watchdog, raising_after_the_end_is_refused)
     cr_assert_eq(rdl__watchdog_remove(wd, hold(0), loop.now), RDL_LOST);
 }
 
+/* It was given up while the server was asked to prolong it. */
+Test(watchdog, raising_what_was_forgotten_is_refused)
+{
+    rdl__watchdog_add(wd, hold(0), T0, 5000, false);
+    rdl__watchdog_forget(wd, hold(0));
+    cr_assert_not(rdl__watchdog_raise(wd, hold(0), T0, 8000, false));
+    cr_assert_not(rdl__watchdog_holds(wd));
+}
+
 Test(watchdog, raising_may_start_renewal)
 {
     rdl__watchdog_add(wd, hold(0), T0, 60000, false);
