@@ -35,6 +35,7 @@ struct world {
     const struct kept_scenario *scenario;
     unsigned clients;
     struct state first;
+    char shas[2][LOCK_ENDS][KS_SHA_SIZE]; /* of outsiders' scripts: a release's, a take's */
 };
 
 /* What happens, and to whom: a client's actor, or an outsider. */
@@ -114,14 +115,14 @@ static void wake_all(const struct world *w, struct state *s)
 }
 
 /* Run a command, and say what it says. */
-static int64_t run(const struct world *w, struct state *s, uint16_t command, bool mute)
+static int64_t run(const struct world *w, struct state *s, uint16_t command)
 {
     struct server_effect effect = server_run(s->image, command);
 
     s->image = effect.image;
     if (effect.woke)
         wake_all(w, s);
-    for (unsigned r = 0; r < effect.recalls && !mute; r++) {
+    for (unsigned r = 0; r < effect.recalls; r++) {
         struct client *c = client_at((unsigned)(effect.recall[r].client - 'a'));
 
         if (!c->subscribed || (c->said_count > 0 && c->said[c->said_count - 1] == effect.recall[r].n))
@@ -149,7 +150,7 @@ static void server_runs(const struct world *w, struct state *s, unsigned i, unsi
         a->late = 0;
         return;
     }
-    answer = run(w, s, command, false);
+    answer = run(w, s, command);
     if (kind != SENT_ASKS)
         return;
     a->answered = true;
@@ -175,10 +176,8 @@ static void outsider_field(char ret[KEPT_FIELD], unsigned o, bool reader, unsign
     (void)snprintf(ret, KEPT_FIELD, "%c:%u%s", (char)('e' + o), n, reader ? "" : ":write");
 }
 
-static uint16_t outsider_words(unsigned o, bool reader, bool takes, unsigned n)
+static uint16_t outsider_words(const struct world *w, unsigned o, bool reader, bool takes, unsigned n)
 {
-    static const enum rdl__script_id ids[][LOCK_ENDS] = {{RDL__SCRIPT_WRITE_RELEASE, RDL__SCRIPT_READ_RELEASE},
-                                                         {RDL__SCRIPT_WRITE_TAKE, RDL__SCRIPT_READ_TAKE}};
     const char *words[8];
     struct bytes frame = {0};
     char field[KEPT_FIELD], lease[8];
@@ -188,7 +187,7 @@ static uint16_t outsider_words(unsigned o, bool reader, bool takes, unsigned n)
     outsider_field(field, o, reader, n);
     (void)snprintf(lease, sizeof lease, "%d", KEPT_LEASE_MS);
     words[count++] = "EVALSHA";
-    words[count++] = rdl__scripts[ids[takes][reader]].sha;
+    words[count++] = w->shas[takes][reader];
     words[count++] = takes ? "1" : "2";
     words[count++] = KEPT_NAME;
     if (!takes)
@@ -207,7 +206,7 @@ static uint16_t outsider_words(unsigned o, bool reader, bool takes, unsigned n)
 static void outsider_tries(const struct world *w, struct state *s, unsigned o, char verb)
 {
     struct outsider *out = &s->outsiders[o];
-    int64_t answer = run(w, s, outsider_words(o, reads(verb), true, out->drawn), w->scenario->mute);
+    int64_t answer = run(w, s, outsider_words(w, o, reads(verb), true, out->drawn));
     bool granted = is_grant(answer);
 
     out->asleep = !granted && strchr("TS", verb) == NULL;
@@ -235,7 +234,7 @@ static void outsider_begins(const struct world *w, struct state *s, unsigned o)
         out->pc++;
         out->holds[reads(verb)] = 0;
         if (n != 0)
-            (void)run(w, s, outsider_words(o, reads(verb), false, n), false);
+            (void)run(w, s, outsider_words(w, o, reads(verb), false, n));
     }
 }
 
@@ -386,7 +385,7 @@ static void happens_to_actor(const struct world *w, struct state *s, const struc
         break;
     case LATE_RUNS:
         a->late = 0;
-        (void)run(w, s, (uint16_t)(late - 1), false);
+        (void)run(w, s, (uint16_t)(late - 1));
         break;
     case ACTOR_READS:
         client_read(c, e->actor);
@@ -635,7 +634,7 @@ static bool sleeps_beside(const struct world *w, const struct state *s, const st
                 return true;
         }
     for (unsigned o = 0; o < OUTSIDERS; o++)
-        if (s->outsiders[o].asleep && !w->scenario->mute &&
+        if (s->outsiders[o].asleep && !w->scenario->peers &&
             bars(c, reads(verb_at(w->scenario->outsiders[o], s->outsiders[o].pc))))
             return true;
     return false;
@@ -653,7 +652,7 @@ static bool sleeps_beside_nothing(const struct world *w, const struct state *s)
         const struct outsider *out = &s->outsiders[o];
         bool reader = reads(verb_at(w->scenario->outsiders[o], out->pc));
 
-        if (out->asleep && is_grant(server_run(s->image, outsider_words(o, reader, true, out->drawn)).answer))
+        if (out->asleep && is_grant(server_run(s->image, outsider_words(w, o, reader, true, out->drawn)).answer))
             return true;
     }
     return false;
@@ -729,6 +728,22 @@ static void first_state(void *arg, void *ret)
     memcpy(ret, &w->first, sizeof w->first);
 }
 
+/* What outsiders say. */
+static void load_scripts(struct world *w)
+{
+    static const enum rdl__script_id ours[2][LOCK_ENDS] = {{RDL__SCRIPT_WRITE_RELEASE, RDL__SCRIPT_READ_RELEASE},
+                                                           {RDL__SCRIPT_WRITE_TAKE, RDL__SCRIPT_READ_TAKE}};
+    static const char *const peers[2][LOCK_ENDS] = {{"peer_write_release", "peer_read_release"},
+                                                    {"peer_write_take", "peer_read_take"}};
+
+    for (int takes = 0; takes < 2; takes++)
+        for (int end = 0; end < LOCK_ENDS; end++)
+            if (w->scenario->peers)
+                server_load(peers[takes][end], w->shas[takes][end]);
+            else
+                memcpy(w->shas[takes][end], rdl__scripts[ours[takes][end]].sha, KS_SHA_SIZE);
+}
+
 struct search_result enumerate_kept(const struct kept_scenario *scenario, size_t limit)
 {
     struct world w = {.scenario = scenario, .clients = scenario->owners[1][0] == NULL ? 1 : 2};
@@ -737,6 +752,7 @@ struct search_result enumerate_kept(const struct kept_scenario *scenario, size_t
     struct search_result result;
 
     server_open();
+    load_scripts(&w);
     clients_open(w.clients, !scenario->unheard);
     w.first.faults = (uint8_t)scenario->faults;
     w.first.gives_up = (uint8_t)scenario->gives_up;

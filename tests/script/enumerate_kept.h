@@ -2,7 +2,8 @@
 /* enumerate_kept.h - every order in which owners can meet at a read-write lock that a client keeps (protocol.md, 11).
  *
  * One client or two of the product's (kept_client.h), whose owners run short programs; outsiders, each a client of its
- * own that keeps nothing; and a server with the product's Lua (kept_server.h). A program is one letter a verb:
+ * own that keeps nothing, or another implementation's; and a server with the product's Lua (kept_server.h). A program
+ * is one letter a verb:
  *
  *   W w   take the write end, give it back      T   take it by a single try
  *   R r   take the read end, give it back       S   take it by a single try
@@ -37,7 +38,7 @@
 struct kept_scenario {
     const char *owners[KEPT_CLIENTS][KEPT_OWNERS]; /* their programs; NULL: nobody */
     const char *outsiders[OUTSIDERS];
-    bool mute;    /* outsiders recall nobody when they are refused, as Java's */
+    bool peers;   /* outsiders are another implementation's: what they say is planted, and recalls nobody */
     bool unheard; /* nobody listens for recalls before it takes the lock */
     bool no_kill; /* planted: a connection is left, and what is late on it not killed */
     int faults;

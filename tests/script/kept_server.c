@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/script/kept_server.h"
 #include "scripts/scripts.h"
-#include "tests/script/keyspace.h"
 #include "tests/script/numbered.h"
 #include "tests/support/wait.h"
 
@@ -230,6 +229,23 @@ uint32_t server_leases_end(uint32_t image, const char dead[][KEPT_FIELD], size_t
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+void server_load(const char *name, char ret_sha[KS_SHA_SIZE])
+{
+    char *path = must_format("tests/script/naive/%s.lua", name);
+    char body[4096];
+    FILE *f = fopen(path, "r");
+    size_t len;
+
+    if (f == NULL)
+        die("enumeration: cannot read %s (tests run from the top of the tree)", path);
+    len = fread(body, 1, sizeof body, f);
+    if (len == sizeof body)
+        die("enumeration: %s is too long", path);
+    ks_load(server.ks, body, len, ret_sha);
+    fclose(f);
+    free(path);
+}
 
 void server_open(void)
 {

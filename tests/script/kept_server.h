@@ -7,6 +7,8 @@
 #ifndef TESTS_SCRIPT_KEPT_SERVER_H
 #define TESTS_SCRIPT_KEPT_SERVER_H
 
+#include "tests/script/keyspace.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +30,10 @@ struct server_effect {
     uint8_t recalls;
     struct server_recall recall[KEPT_RECALLS];
 };
+
+/* The digest of tests/script/naive/NAME.lua, which stands for another implementation's. It is loaded again each time.
+ */
+void server_load(const char *name, char ret_sha[KS_SHA_SIZE]);
 
 void server_open(void);
 void server_close(void);

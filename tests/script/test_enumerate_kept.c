@@ -71,9 +71,11 @@ Test(enumerate_kept, recalls_are_listened_for_from_the_first_take_on, LONG)
     expect_kept(NULL, KEPT(.owners = {{"WwRr"}}, .outsiders = {"Ww"}, .unheard = true, .faults = 1));
 }
 
-Test(enumerate_kept, outsiders_who_recall_nobody_get_what_is_too_old, LONG)
+Test(enumerate_kept, another_implementations_owners_get_what_is_too_old, LONG)
 {
-    expect_kept(NULL, KEPT(.owners = {{"WwRr", "Ww"}}, .outsiders = {"Rr"}, .mute = true));
+    expect_kept(NULL, KEPT(.owners = {{"WwRr", "Ww"}}, .outsiders = {"Rr"}, .peers = true));
+    expect_kept(NULL, KEPT(.owners = {{"WRwr", "Rr"}}, .outsiders = {"RrWw"}, .peers = true));
+    expect_kept(NULL, KEPT(.owners = {{"WwRr"}}, .outsiders = {"Ww", "Rr"}, .faults = 1, .peers = true));
 }
 
 Test(enumerate_kept, two_clients_keep, LONG)
