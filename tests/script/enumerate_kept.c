@@ -297,10 +297,12 @@ static bool actor_can(const struct world *w, const struct state *s, const struct
 {
     const struct client *c = client_at(e->client);
     const struct actor *a = &c->actors[e->actor];
+    char verb;
 
     switch (e->kind) {
     case OWNER_BEGINS:
-        return a->phase == ACTOR_FREE && next_verb(w, e->client, e->actor) != '\0';
+        verb = next_verb(w, e->client, e->actor);
+        return a->phase == ACTOR_FREE && verb != '\0' && (verb != '=' || c->actors[!e->actor].pc > 0);
     case SERVER_RUNS:
         return a->queued > 0;
     case LATE_RUNS:
@@ -753,7 +755,7 @@ struct search_result enumerate_kept(const struct kept_scenario *scenario, size_t
 
     server_open();
     load_scripts(&w);
-    clients_open(w.clients, !scenario->unheard);
+    clients_open(w.clients, !scenario->unheard, scenario->twins);
     w.first.faults = (uint8_t)scenario->faults;
     w.first.gives_up = (uint8_t)scenario->gives_up;
     save(&w, &w.first);

@@ -8,6 +8,7 @@
  *   W w   take the write end, give it back      T   take it by a single try
  *   R r   take the read end, give it back       S   take it by a single try
  *   x     end inside
+ *   =     of the first two owners of a client: wait until the other has done the first verb of its program
  *
  * Owners' answers are read as soon as the server has run what they ask for, the client's own later. Recalls and
  * acknowledgements are read in order, at any later time. When all programs are through, the clients close.
@@ -17,7 +18,8 @@
  *   given up and undone
  *   a recall is lost, or comes twice
  *   the connection of the subscription breaks
- * Besides, owners may give up what they wait for.
+ * Besides, owners may give up what they wait for. Who waits at the server is woken by messages alone, not by the hint
+ * after which it looks in any case.
  *
  * What must not be:
  *   BOTH      somebody writes, and somebody else reads or writes; who has ended inside does until the lease is over
@@ -39,6 +41,7 @@ struct kept_scenario {
     const char *owners[KEPT_CLIENTS][KEPT_OWNERS]; /* their programs; NULL: nobody */
     const char *outsiders[OUTSIDERS];
     bool peers;   /* outsiders are another implementation's: what they say is planted, and recalls nobody */
+    bool twins;   /* the first two owners of a client are one, who has two programs: one for each end, without x */
     bool unheard; /* nobody listens for recalls before it takes the lock */
     bool no_kill; /* planted: a connection is left, and what is late on it not killed */
     int faults;

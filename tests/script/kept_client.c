@@ -15,6 +15,7 @@
 static struct client blocks[KEPT_CLIENTS], firsts[KEPT_CLIENTS];
 static rdl_client_t shells[KEPT_CLIENTS]; /* what never changes, but for what a block has of it */
 static unsigned client_count;
+static bool two_are_one; /* the first two actors are one owner */
 static struct numbered states;
 static struct rdl__mem heap;
 
@@ -26,6 +27,11 @@ struct client *client_at(unsigned i)
 struct client *client_of(const rdl_client_t *shell)
 {
     return &blocks[shell - shells];
+}
+
+static unsigned owner_of(unsigned actor)
+{
+    return two_are_one && actor == 1 ? 0 : actor;
 }
 
 static enum lock_end end_of(const struct rdl__lock_ops *ops)
@@ -217,7 +223,9 @@ static void begin(struct client *c, struct actor *a, const struct rdl__order *or
     rdl__list_init(&call->waiter.link);
     rdl__task_init(&call->task, NULL);
     rdl__req_init(&call->req, &rdl__loop_ops);
-    call->rec = c->records[a - c->actors][end_of(order->ops)];
+    call->rec = c->records[owner_of((unsigned)(a - c->actors))][end_of(order->ops)];
+    if (call->rec->active != NULL)
+        die("enumeration: two verbs of one owner at one end");
     call->rec->active = call;
     a->fn = order->fn;
     a->arg = order->arg;
@@ -247,8 +255,9 @@ static void ends_inside(struct client *c, unsigned owner)
     a->pc++;
 }
 
-void client_begin(struct client *c, unsigned owner, char verb)
+void client_begin(struct client *c, unsigned actor, char verb)
 {
+    unsigned owner = owner_of(actor);
     enum lock_end end = strchr("RrS", verb) != NULL ? LOCK_MANY : LOCK_ONE;
     struct rdl__order order = {
         .lock = c->handles[end],
@@ -261,10 +270,12 @@ void client_begin(struct client *c, unsigned owner, char verb)
 
     if (verb == 'x')
         ends_inside(c, owner);
+    else if (verb == '=')
+        c->actors[actor].pc++;
     else if (order.verb == &rdl__cached_release && c->records[owner][end]->count == 0)
-        c->actors[owner].pc++; /* the take has failed */
+        c->actors[actor].pc++; /* the take has failed */
     else
-        begin(c, &c->actors[owner], &order);
+        begin(c, &c->actors[actor], &order);
 }
 
 void client_read(struct client *c, unsigned actor)
@@ -409,7 +420,7 @@ void client_confirm(struct client *c)
 static void shift(struct client *c)
 {
     c->said_count--;
-    memmove(&c->said[0], &c->said[1], sizeof c->said - 1);
+    memmove(&c->said[0], &c->said[1], sizeof c->said - sizeof c->said[0]);
     c->said[KEPT_SAID - 1] = 0;
 }
 
@@ -662,10 +673,11 @@ static void open_client(unsigned i, bool heard)
     memcpy(&firsts[i], c, sizeof *c);
 }
 
-void clients_open(unsigned count, bool heard)
+void clients_open(unsigned count, bool heard, bool twins)
 {
     rdl__mem_init(&heap, NULL);
     client_count = count;
+    two_are_one = twins;
     for (unsigned i = 0; i < count; i++)
         open_client(i, heard);
 }

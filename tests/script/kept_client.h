@@ -84,15 +84,16 @@ struct client {
     bool broken;      /* the connection for that is, and it has not noticed */
     bool closed;
     uint8_t said_count;
-    int8_t said[KEPT_SAID]; /* by the server to the subscriber, and not read: the number of a recall, without its sign;
+    uint8_t said[KEPT_SAID]; /* by the server to the subscriber, and not read: the number of a recall, without its sign;
                                0: the acknowledgement */
     struct actor actors[KEPT_ACTORS];
     size_t used;
     alignas(16) char arena[12 * 1024];
 };
 
-/* The blocks of so many clients. heard: they listen for recalls already. */
-void clients_open(unsigned count, bool heard);
+/* The blocks of so many clients. heard: they listen for recalls already. twins: the verbs of the first two owners of
+ * each are one owner's, of one end each. */
+void clients_open(unsigned count, bool heard, bool twins);
 void clients_close(void);
 struct client *client_at(unsigned i);
 uint32_t client_save(unsigned i); /* the number of its state */
@@ -102,8 +103,8 @@ void client_load(unsigned i, uint32_t number);
 void client_wake(struct client *c);
 /* The words of what somebody asleep would ask. */
 uint16_t client_wish(struct client *c, unsigned actor);
-/* An owner begins the next verb of its program (enumerate_kept.h), 0 at its end. */
-void client_begin(struct client *c, unsigned owner, char verb);
+/* An owner begins the next verb of its program (enumerate_kept.h). */
+void client_begin(struct client *c, unsigned actor, char verb);
 /* The request that an actor waits for was answered; it reads that. */
 void client_read(struct client *c, unsigned actor);
 /* An actor that was posted, or has heard a message, goes on. */

@@ -123,7 +123,7 @@ static int64_t note(void *arg, bool sharded, const char *channel, size_t channel
         if (effect->recalls == KEPT_RECALLS)
             die("enumeration: a command says more than %d recalls", KEPT_RECALLS);
         effect->recall[effect->recalls++] =
-            (struct server_recall){.client = channel[head], .n = (int8_t)-atoi(payload)};
+            (struct server_recall){.client = channel[head], .n = (uint8_t)-atoi(payload)};
     } else {
         die("enumeration: nobody listens on %.*s", (int)channel_len, channel);
     }

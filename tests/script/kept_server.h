@@ -20,7 +20,7 @@
 
 struct server_recall {
     char client; /* the first letter of its id */
-    int8_t n;    /* of its hold, without the sign */
+    uint8_t n;   /* of its hold, without the sign */
 };
 
 struct server_effect {
