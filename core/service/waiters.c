@@ -27,6 +27,10 @@
  * With readers and writers, whatever wakes the first of one wakes the first of the other, because it is not known here
  * which of them will be granted. A reader that is granted wakes all other readers.
  *
+ * Ours are faster than Java's, whose writers would have few turns. So behind a release by which ours have had more than
+ * Java's (on_either), nobody tries for a moment: until the hint, or the next message, which may be Java's release. Whom
+ * it would have woken sleeps on, and the hint is armed.
+ *
  * A waiter is woken by putting it on a list, which the loop empties before it sleeps, in on_woken alone. So there is no
  * recursion where one waiter that is woken leaves and wakes the next, and so on. A waiter that leaves while it is on
  * the list hands its wake-up on like any other.
@@ -71,6 +75,10 @@ struct rdl__channel {
     int64_t ear_heard_at;     /* likewise: when the ear last heard what concerned it */
     int64_t look_at;          /* likewise: the first sleeper is woken then at the latest; 0: it need not */
     bool named;               /* RDL__NEWS_WAKE: the next `0` is none of the ears' business */
+    bool one;                 /* RDL__NEWS_ALONE and _SHARED: the last message was a `1` */
+    signed char ahead;        /* likewise: so many turns more than Java's writers ours have had */
+    unsigned char turns;      /* likewise: so many are left to Java's until these are heard again */
+    bool back;                /* likewise: nobody tries before the hint or the next message */
     int64_t known;            /* how many are free; UNKNOWN */
     int64_t trying;           /* sum of the woken waiters' wishes */
     uint32_t least;           /* no sleeper's wish is smaller */
@@ -85,6 +93,7 @@ struct rdl__channel {
 };
 
 #define UNKNOWN INT64_C(-1)
+#define TURNS 4 /* the most that are counted */
 
 static const struct rdl__topic_ops topic_ops;
 
@@ -204,7 +213,12 @@ static void on_woken(struct rdl__task *task, int64_t now)
     while ((l = rdl__list_pop(&ws->woken)) != NULL) {
         struct rdl__waiter *w = rdl__container(l, struct rdl__waiter, link);
 
-        w->ops->go(w, now);
+        if (w->channel->back && !w->listens) { /* it is Java's turn */
+            set_woken(w, false);
+            sleep_on(w->channel, w);
+        } else {
+            w->ops->go(w, now);
+        }
     }
 }
 
@@ -222,6 +236,7 @@ static void linger(struct rdl__channel *c, int64_t now)
 
     c->look_at = 0;
     c->heard = 0;
+    c->one = c->back = false;
     if (c->for_all)
         close_ear(c);
     c->for_all = false;
@@ -342,6 +357,7 @@ static void on_hint(struct rdl__timer *timer, int64_t now)
         return;
     }
     c->news_at = c->look_at = 0;
+    c->back = false;
     arm(c, RDL__HINT_MAX_MS, now); /* until the answer to the try sets another time */
     wake_next(c);
 }
@@ -352,6 +368,7 @@ static void doubt(struct rdl__channel *c, int64_t now)
     c->epoch++;
     c->heard_at = now;
     c->news_at = 0;
+    c->one = c->back = false;
     if (c->waiters == 0) /* it lingers */
         return;
     wake_next(c);
@@ -428,6 +445,30 @@ static void on_total(struct rdl__channel *c, const char *payload, size_t len)
     offer(c);
 }
 
+/* RDL__NEWS_ALONE and _SHARED. A writer of Java's frees it by `1` alone, one of ours by `1` and a `0` that is read with
+ * it: before whom the `1` has woken has tried. */
+static void on_either(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
+{
+    bool ours = c->one && len == 1 && payload[0] == '0';
+
+    c->epoch++;
+    if (ours && c->ahead < TURNS) {
+        c->ahead++;
+    } else if (c->one && !ours) {
+        c->turns = TURNS;
+        if (c->ahead > -TURNS)
+            c->ahead--;
+    }
+    c->one = len == 1 && payload[0] == '1';
+    c->back = ours && c->ahead > 0 && c->turns > 0;
+    if (c->back) {
+        c->turns--;
+        arm_sooner(c, RDL__TURN_MS, now);
+    } else {
+        wake_first(c);
+    }
+}
+
 static void keep_words(struct rdl__channel *c, const char *payload, size_t len)
 {
     c->said_len = len < RDL__MESSAGE_KEPT ? len : RDL__MESSAGE_KEPT;
@@ -446,8 +487,7 @@ static void wake_by(struct rdl__channel *c, const char *payload, size_t len, int
     } else if (wishes_differ(c)) {
         on_total(c, payload, len);
     } else {
-        c->epoch++;
-        wake_first(c);
+        on_either(c, payload, len, now);
     }
 }
 
@@ -809,6 +849,8 @@ void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
     c->sharing -= !w->listens && rdl__news_shares(w->news);
     if (w->in_order)
         c->known = UNKNOWN; /* the first waiter now has not tried yet */
+    if (used)
+        c->back = false;
     if (used && w->news == RDL__NEWS_SHARED)
         wake_all(&c->sharers);
     else if (wishes_differ(c) && (was_woken || w->in_order))

@@ -566,6 +566,90 @@ Test(waiters, writers_channel_stays_until_it_has_heard_so_much)
     cr_assert_eq(sub.count, 0);
 }
 
+static void writers_sleep(void)
+{
+    wish("ab", 1, RDL__NEWS_ALONE, false);
+    all_asleep("ab");
+}
+
+/* Both messages come together. */
+static void writer_of_ours_frees_it(void)
+{
+    turns_end_by_chance = true;
+    message("1");
+    turns_end_by_chance = false;
+    message("0");
+}
+
+static void writer_of_javas_frees_it_for_a(void)
+{
+    trail[0] = '\0';
+    message("1");
+    cr_assert_str_eq(trail, "a");
+    cr_assert(refused('a'));
+}
+
+static void expect_both_woken(void)
+{
+    trail[0] = '\0';
+    writer_of_ours_frees_it();
+    cr_assert_str_eq(trail, "ab");
+    cr_assert(refused('a') && refused('b'));
+}
+
+static void expect_to_stand_back(void)
+{
+    trail[0] = '\0';
+    writer_of_ours_frees_it();
+    fake_loop_run(&loop, loop.now + RDL__TURN_MS * RDL__MS - 1);
+    cr_assert_str_eq(trail, "");
+    fake_loop_run(&loop, loop.now + 1);
+    cr_assert_str_eq(trail, "a");
+    cr_assert(refused('a'));
+}
+
+Test(waiters, writers_stand_back_for_a_moment_when_ours_have_had_more_turns_than_javas)
+{
+    writers_sleep();
+    expect_both_woken(); /* there is nobody else */
+    writer_of_javas_frees_it_for_a();
+    expect_to_stand_back();
+    for (int i = 0; i < 3; i++)
+        writer_of_javas_frees_it_for_a();
+    expect_both_woken(); /* ours have had one less, */
+    expect_both_woken(); /* and as many */
+    for (int i = 0; i < 4; i++)
+        expect_to_stand_back(); /* Java does not come */
+    expect_both_woken();
+}
+
+Test(waiters, writers_that_stand_back_try_as_soon_as_java_frees_it)
+{
+    writers_sleep();
+    expect_both_woken();
+    writer_of_javas_frees_it_for_a();
+    trail[0] = '\0';
+    writer_of_ours_frees_it();
+    cr_assert_str_eq(trail, "");
+    writer_of_javas_frees_it_for_a();
+}
+
+Test(waiters, readers_come_in_beside_one_that_is_let_in_while_writers_stand_back)
+{
+    writers_sleep();
+    wish("cd", 1, RDL__NEWS_SHARED, false);
+    join("cd");
+    writer_of_ours_frees_it(); /* all are told to go */
+    cr_assert(refused('a') && refused('b') && refused('c') && refused('d'));
+    message("1");
+    cr_assert(refused('a') && refused('c'));
+    trail[0] = '\0';
+    writer_of_ours_frees_it();
+    cr_assert_str_eq(trail, "");
+    go_away('c', true);
+    cr_assert_str_eq(trail, "d");
+}
+
 Test(waiters, words_are_kept_as_they_came_and_cut_where_they_are_too_long)
 {
     char many[RDL__MESSAGE_KEPT + 2];
