@@ -66,6 +66,8 @@ bool rdl__line_stands(struct rdl__call *call, int64_t now)
 {
     uint32_t notes = atomic_load(&rdl__call_name(call)->waiting);
 
+    if ((notes & (RDL__YIELDS | RDL__AHEAD)) == 0 && (notes & RDL__COMES) != 0)
+        (void)take_note(call, RDL__COMES); /* nobody else has wanted it */
     if ((notes & (RDL__YIELDS | RDL__AHEAD)) == 0 || call->one_try || !has_line(call))
         return false;
     if (now < rdl__after_ms(call->rec->held_since, AT_ONCE_MS))
@@ -144,15 +146,24 @@ enum rdl__line rdl__line_note_undo(const struct rdl__call *call)
     return RDL__LINE_LEAVES;
 }
 
+/* Its release has entered it. False: its turn has been heard, and came to nobody, before the answer was read. */
+static bool stands_ahead(const struct rdl__call *call)
+{
+    note(call, RDL__AHEAD | RDL__PLACED);
+    return (atomic_load(&rdl__call_name(call)->waiting) & RDL__COMES) != 0 || take_note(call, RDL__AHEAD) == 0;
+}
+
 bool rdl__line_released(const struct rdl__call *call)
 {
-    if (call->answer == RDL__WOKE_ANOTHER && has_line(call))
-        note(call, RDL__YIELDS);
-    else if (call->answer == RDL__STANDS && has_line(call))
-        note(call, RDL__AHEAD | RDL__PLACED);
-    if (call->line == RDL__LINE_BACK && call->answer == RDL__NO_HOLD)
+    if (call->answer == RDL__NO_HOLD && call->line == RDL__LINE_BACK)
         return true; /* sent before, and not answered: that may have entered the client */
-    else if (call->answer == RDL__TOLD_OTHERS && has_line(call) && !spend_turn(call))
+    if (!has_line(call))
+        return false;
+    if (call->answer == RDL__STANDS)
+        return !stands_ahead(call);
+    if (call->answer == RDL__WOKE_ANOTHER)
+        note(call, RDL__YIELDS);
+    else if (call->answer == RDL__TOLD_OTHERS && !spend_turn(call))
         note(call, RDL__OTHERS);
     return call->line == RDL__LINE_STAYS && !rdl__name_waited_for(rdl__call_name(call)) &&
            (atomic_load(&rdl__call_name(call)->waiting) & RDL__LEFT) != 0;

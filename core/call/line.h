@@ -2,7 +2,7 @@
 /* line.h - a client's place in the line beside a lock (protocol.md, 5), as its requests say it.
  *
  * A client stands there once, however many of its calls wait. It enters with each try of a waiting call that is
- * refused, and with a release while calls of it still wait; a grant takes it away, and so does the undo of its last
+ * refused, and with a release while calls of it still wait, or that a call is likely to follow; a grant takes it away, and so does the undo of its last
  * waiting call. If those that waited beside a grant have given up, its release takes away the name of the ear. Only
  * types whose news are RDL__NEWS_NAMED have a line.
  */
@@ -39,8 +39,9 @@ enum rdl__line rdl__line_note_undo(const struct rdl__call *call);
  * the place is this call's.  @thread any */
 bool rdl__line_stands(struct rdl__call *call, int64_t now);
 
-/* The client's own channel of that lock was told that it is its turn, and nobody waits. False: somebody is about to,
- * and tries then. True: nobody is, and if the client stands in the line it leaves.  @thread loop */
+/* The client's own channel of that lock was told that it is its turn, and nobody waits; or it ends. False: the place is
+ * not known to be nobody's, and who joins next tries at once. True: it is, and the client leaves; or the name is gone.
+ * @thread loop */
 bool rdl__line_unheard(rdl_client_t *client, const char *channel, size_t len);
 
 /* A handle of the name is dropped, while the client may stand in the line for a call that will not come: it leaves.

@@ -83,7 +83,7 @@ struct rdl__name {
 #define RDL__LEFT (UINT32_C(1) << 29)   /* it has left the line by an undo since its last release entered it */
 #define RDL__OTHERS (UINT32_C(1) << 28) /* its last release was heard, and nobody stood in line: others' turn */
 #define RDL__NAMED (UINT32_C(1) << 27)  /* it has been granted a hold as the ear, for others that waited */
-#define RDL__COMES (UINT32_C(1) << 26)  /* it came back at once when its last release had woken another */
+#define RDL__COMES (UINT32_C(1) << 26)  /* a call is likely to follow its next release at once */
 #define RDL__AHEAD (UINT32_C(1) << 25)  /* its last release has entered it in the line, and no call of it waits yet */
 
 /* A name of a client with counters lies behind its meter; the others do without, and must not be asked for it. */

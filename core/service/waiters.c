@@ -82,7 +82,8 @@ struct rdl__channel {
     int64_t known;            /* how many are free; UNKNOWN */
     int64_t trying;           /* sum of the woken waiters' wishes */
     uint32_t least;           /* no sleeper's wish is smaller */
-    int64_t heard_at;         /* when the last message or acknowledgement came; RDL__NEVER: for who joins next */
+    int64_t heard_at;         /* when the last message or acknowledgement came; RDL__NEVER: one whose turn was missed, perhaps, so who joins
+                                 next tries */
     const struct rdl__waiter_ops *left; /* RDL__NEWS_NAMED: of the last one that has left */
     int64_t news_at; /* the message that wakes waiters now: when it came; 0: the timer or an acknowledgement
                         does */
@@ -369,8 +370,11 @@ static void doubt(struct rdl__channel *c, int64_t now)
     c->heard_at = now;
     c->news_at = 0;
     c->one = c->back = false;
-    if (c->waiters == 0) /* it lingers */
+    if (c->waiters == 0) { /* it lingers; a turn may have been missed */
+        if (c->news == RDL__NEWS_NAMED)
+            c->heard_at = RDL__NEVER;
         return;
+    }
     wake_next(c);
     wake_all(&c->listeners);
 }
@@ -445,8 +449,8 @@ static void on_total(struct rdl__channel *c, const char *payload, size_t len)
     offer(c);
 }
 
-/* RDL__NEWS_ALONE and _SHARED. A writer of Java's frees it by `1` alone, one of ours by `1` and a `0` that is read with
- * it: before whom the `1` has woken has tried. */
+/* RDL__NEWS_ALONE and _SHARED. A writer of Java's frees it by `1` alone, one of ours by `1` and `0`. Any `0` that is the
+ * next message counts as ours, a reader's behind Java's `1` as well, which costs Java that turn. */
 static void on_either(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
 {
     bool ours = c->one && len == 1 && payload[0] == '0';
@@ -463,6 +467,7 @@ static void on_either(struct rdl__channel *c, const char *payload, size_t len, i
     c->back = ours && c->ahead > 0 && c->turns > 0;
     if (c->back) {
         c->turns--;
+        c->look_at = rdl__after_ms(now, RDL__TURN_MS); /* whoever is refused meanwhile */
         arm_sooner(c, RDL__TURN_MS, now);
     } else {
         wake_first(c);
@@ -636,6 +641,8 @@ static void set_ear(struct rdl__channel *c, const struct rdl__waiter *w, int64_t
 
 static void channel_free(struct rdl__channel *c)
 {
+    if (c->news == RDL__NEWS_NAMED && c->left != NULL && c->left->unheard != NULL)
+        (void)c->left->unheard(c->ws, c->name, c->node.key_len); /* nobody would hear of a turn any more */
     close_ear(c);
     drop_channel(c);
 }

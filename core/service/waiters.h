@@ -49,8 +49,8 @@ struct rdl__waiter_ops {
     void (*go)(struct rdl__waiter *waiter, int64_t now);
     /* A connection was lost while it sleeps: it may set its timer, and no more. May be NULL. */
     void (*missed)(struct rdl__waiter *waiter);
-    /* RDL__NEWS_NAMED: the channel was told that it is its turn, and nobody waits since one with these ops has left.
-     * False: somebody is about to join, and tries then. May be NULL. */
+    /* RDL__NEWS_NAMED: the channel was told that it is its turn, and nobody waits since one with these ops has left; or
+     * it ends. False: the place may be that of somebody who is about to join, and tries then. May be NULL. */
     bool (*unheard)(struct rdl__waiters *waiters, const char *channel, size_t len);
 };
 
