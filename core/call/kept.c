@@ -246,7 +246,7 @@ void rdl__cache_cannot(struct rdl__cache *cache)
 
     rdl__mutex_lock(&name->mu);
     kept = cache->keep.state == RDL__KEEP_GIVING ? rdl__record_find(name, cache->keeper, cache->ops) : NULL;
-    if (kept == NULL) { /* or whoever has freed the last handle has forgotten it (rdl__record_forget_all) */
+    if (kept == NULL) { /* the take did not begin, or the last handle's end has forgotten the hold */
         cache->kept_rec = NULL;
         rdl__keep_failed(&cache->keep);
         rdl__cache_anew(cache, now);

@@ -2,9 +2,9 @@
 /* line.h - a client's place in the line beside a lock (protocol.md, 5), as its requests say it.
  *
  * A client stands there once, however many of its calls wait. It enters with each try of a waiting call that is
- * refused, and with a release while calls of it still wait, or that a call is likely to follow; a grant takes it away, and so does the undo of its last
- * waiting call. If those that waited beside a grant have given up, its release takes away the name of the ear. Only
- * types whose news are RDL__NEWS_NAMED have a line.
+ * refused, and with a release while calls of it still wait, or that a call is likely to follow; a grant takes it away,
+ * and so does the undo of its last waiting call. If those that waited beside a grant have given up, its release takes
+ * away the name of the ear. Only types whose news are RDL__NEWS_NAMED have a line.
  */
 #ifndef REDLATCH_CALL_LINE_H
 #define REDLATCH_CALL_LINE_H

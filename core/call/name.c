@@ -219,7 +219,7 @@ void rdl__handle_drop(rdl_lock_t *lock)
     rdl_client_t *client = name->client;
     bool last;
 
-    rdl__line_dropped(name);
+    rdl__line_dropped(name); /* first: its undo needs a handle that is on the list */
     rdl__mutex_lock(&name->mu);
     lock->fn = NULL;
     rdl__list_remove(&lock->link);

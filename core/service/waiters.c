@@ -82,8 +82,8 @@ struct rdl__channel {
     int64_t known;            /* how many are free; UNKNOWN */
     int64_t trying;           /* sum of the woken waiters' wishes */
     uint32_t least;           /* no sleeper's wish is smaller */
-    int64_t heard_at;         /* when the last message or acknowledgement came; RDL__NEVER: one whose turn was missed, perhaps, so who joins
-                                 next tries */
+    int64_t heard_at; /* when the last message or acknowledgement came; RDL__NEVER: one whose turn was missed, perhaps,
+                         so who joins next tries */
     const struct rdl__waiter_ops *left; /* RDL__NEWS_NAMED: of the last one that has left */
     int64_t news_at; /* the message that wakes waiters now: when it came; 0: the timer or an acknowledgement
                         does */
@@ -449,8 +449,8 @@ static void on_total(struct rdl__channel *c, const char *payload, size_t len)
     offer(c);
 }
 
-/* RDL__NEWS_ALONE and _SHARED. A writer of Java's frees it by `1` alone, one of ours by `1` and `0`. Any `0` that is the
- * next message counts as ours, a reader's behind Java's `1` as well, which costs Java that turn. */
+/* RDL__NEWS_ALONE and _SHARED. A writer of Java's frees it by `1` alone, one of ours by `1` and `0`. Any `0` that is
+ * the next message counts as ours, a reader's behind Java's `1` as well, which costs Java that turn. */
 static void on_either(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
 {
     bool ours = c->one && len == 1 && payload[0] == '0';

@@ -629,7 +629,7 @@ Test(pools, N10_permits_that_nobody_heard_of_are_not_in_the_way_of_the_next_take
 Test(pools, N13_wait_of_a_millisecond_gets_what_is_free_over_a_long_line)
 {
     open_stage(true, NULL);
-    proxy_delay(st.proxy, PROXY_BOTH_WAYS, 30);
+    proxy_delay(st.proxy, PROXY_BOTH_WAYS, 100); /* a first try is waited for four times as long as the line takes */
     FOR_EACH_GATE(g)
     {
         begin(g);

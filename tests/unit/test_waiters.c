@@ -634,6 +634,22 @@ Test(waiters, writers_that_stand_back_try_as_soon_as_java_frees_it)
     writer_of_javas_frees_it_for_a();
 }
 
+Test(waiters, who_is_refused_while_writers_stand_back_does_not_put_their_next_try_off)
+{
+    writers_sleep();
+    expect_both_woken();
+    writer_of_javas_frees_it_for_a();
+    trail[0] = '\0';
+    writer_of_ours_frees_it();
+    wish("c", 1, RDL__NEWS_SHARED, false);
+    sub.topics[0]->confirmed = true;
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('c'), "ch", 2, -1, loop.now), 1);
+    rdl__waiter_sent(waiter('c'));
+    cr_assert(refused('c'));
+    fake_loop_run(&loop, loop.now + RDL__TURN_MS * RDL__MS);
+    cr_assert_str_eq(trail, "ac");
+}
+
 Test(waiters, readers_come_in_beside_one_that_is_let_in_while_writers_stand_back)
 {
     writers_sleep();

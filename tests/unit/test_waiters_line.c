@@ -101,6 +101,23 @@ Test(waiters, a_turn_that_finds_nobody_is_whose_who_is_about_to_join_or_nobodys)
     cr_assert_eq(join_own('a', true, RDL__WIDE_NOT), RDL_OK, "it has been used");
 }
 
+/* While nobody waited, or as the channel ends, which may be the client's that stands in line. */
+Test(waiters, a_turn_that_nobody_could_hear_is_asked_for)
+{
+    a_sleeps();
+    go_away('a', true);
+    confirm(OWN);
+    loop.now += RDL__MS;
+    waiter('a')->tried_at = loop.now;
+    cr_assert_eq(join_own('a', true, RDL__WIDE_NOT), 1, "its connection was another in between");
+    rdl__waiter_sent(waiter('a'));
+    cr_assert(refused('a'));
+    go_away('a', true);
+    cr_assert_eq(unheard, 0);
+    fake_loop_run(&loop, loop.now + RDL__CLIENT_LINGER_MS * RDL__MS);
+    cr_assert_eq(unheard, 1);
+}
+
 Test(waiters, an_ear_hears_who_does_not_know_the_line_and_passes_over_who_does)
 {
     a_sleeps();

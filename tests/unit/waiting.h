@@ -80,12 +80,14 @@ static inline void on_go(struct rdl__waiter *waiter, int64_t now)
 }
 
 static bool comes; /* is somebody about to join where nobody waits? */
+static int unheard;
 
 static inline bool on_unheard(struct rdl__waiters *ws, const char *channel, size_t len)
 {
     (void)ws;
     (void)channel;
     (void)len;
+    unheard++;
     return !comes;
 }
 
