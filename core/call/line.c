@@ -16,17 +16,15 @@ static bool has_line(const struct rdl__call *call)
     return call->ops->news == RDL__NEWS_NAMED && (client->map == NULL || rdl__client_sharded(client));
 }
 
-static void note(const struct rdl__call *call, uint32_t bits)
+static void note(struct rdl__name *name, uint32_t bits)
 {
-    (void)atomic_fetch_or(&rdl__call_name(call)->waiting, bits);
+    (void)atomic_fetch_or(&name->waiting, bits);
 }
 
 /* Those that were set are taken away. */
-static uint32_t take_note(const struct rdl__call *call, uint32_t bits)
+static uint32_t take_note(struct rdl__name *name, uint32_t bits)
 {
-    _Atomic uint32_t *waiting = &rdl__call_name(call)->waiting;
-
-    return (atomic_load(waiting) & bits) == 0 ? 0 : atomic_fetch_and(waiting, ~bits) & bits;
+    return (atomic_load(&name->waiting) & bits) == 0 ? 0 : atomic_fetch_and(&name->waiting, ~bits) & bits;
 }
 
 /* Who waits and is overtaken by others again and again, such as give way to nobody, is owed as many turns. */
@@ -54,11 +52,11 @@ enum rdl__line rdl__line_note_take(const struct rdl__call *call)
     if (call->waiter.channel != NULL) {
         count_turns(call);
         line = rdl__name_waiting(rdl__call_name(call)) > 1 ? RDL__LINE_AMONG : RDL__LINE_AGAIN;
-    } else if ((last = take_note(call, RDL__YIELDS | RDL__OTHERS)) != 0) {
+    } else if ((last = take_note(rdl__call_name(call), RDL__YIELDS | RDL__OTHERS)) != 0) {
         line = (last & RDL__YIELDS) != 0 ? RDL__LINE_YIELDS : RDL__LINE_TURN;
     }
     if (line != RDL__LINE_NOT)
-        note(call, RDL__PLACED);
+        note(rdl__call_name(call), RDL__PLACED);
     return line;
 }
 
@@ -67,14 +65,14 @@ bool rdl__line_stands(struct rdl__call *call, int64_t now)
     uint32_t notes = atomic_load(&rdl__call_name(call)->waiting);
 
     if ((notes & (RDL__YIELDS | RDL__AHEAD)) == 0 && (notes & RDL__COMES) != 0)
-        (void)take_note(call, RDL__COMES); /* nobody else has wanted it */
+        (void)take_note(rdl__call_name(call), RDL__COMES); /* nobody else has wanted it */
     if ((notes & (RDL__YIELDS | RDL__AHEAD)) == 0 || call->one_try || !has_line(call))
         return false;
     if (now < rdl__after_ms(call->rec->held_since, AT_ONCE_MS))
-        note(call, RDL__COMES);
+        note(rdl__call_name(call), RDL__COMES);
     else
-        (void)take_note(call, RDL__COMES);
-    if (take_note(call, RDL__AHEAD) == 0)
+        (void)take_note(rdl__call_name(call), RDL__COMES);
+    if (take_note(rdl__call_name(call), RDL__AHEAD) == 0)
         return false;
     call->line = RDL__LINE_STOOD;
     return true;
@@ -83,22 +81,22 @@ bool rdl__line_stands(struct rdl__call *call, int64_t now)
 void rdl__line_refused(const struct rdl__call *call)
 {
     if (call->line != RDL__LINE_NOT)
-        note(call, RDL__PLACED);
+        note(rdl__call_name(call), RDL__PLACED);
 }
 
 void rdl__line_granted(const struct rdl__call *call)
 {
     if (call->line == RDL__LINE_AMONG)
-        note(call, RDL__NAMED);
+        note(rdl__call_name(call), RDL__NAMED);
     if (call->line != RDL__LINE_NOT)
-        (void)take_note(call, RDL__AHEAD); /* it has left the line */
+        (void)take_note(rdl__call_name(call), RDL__AHEAD); /* it has left the line */
 }
 
 /* Does the request say that the client stays, as other calls of it wait? Noted before those are counted: so either this
  * request takes the client away, or the last of them does. */
 static bool stays(const struct rdl__call *call)
 {
-    note(call, RDL__PLACED);
+    note(rdl__call_name(call), RDL__PLACED);
     return rdl__name_waited_for(rdl__call_name(call));
 }
 
@@ -119,13 +117,13 @@ enum rdl__line rdl__line_note_release(const struct rdl__call *call)
     if (call->count > 0 || (before == RDL__LINE_NOT && atomic_load(&rdl__call_name(call)->waiting) == 0) ||
         !has_line(call))
         return RDL__LINE_NOT;
-    reads |= take_note(call, RDL__NAMED) != 0;
+    reads |= take_note(rdl__call_name(call), RDL__NAMED) != 0;
     if (rdl__name_waited_for(rdl__call_name(call))) {
-        uint32_t left = take_note(call, RDL__LEFT);
+        uint32_t left = take_note(rdl__call_name(call), RDL__LEFT);
 
         if (stays(call))
             return RDL__LINE_STAYS;
-        note(call, left); /* the last of them has left meanwhile */
+        note(rdl__call_name(call), left); /* the last of them has left meanwhile */
     }
     if (before == RDL__LINE_STAYS || before == RDL__LINE_BACK)
         return before;
@@ -139,18 +137,19 @@ enum rdl__line rdl__line_note_undo(const struct rdl__call *call)
 
     if (call->hold.undo_count > 0 || !stood || !has_line(call))
         return RDL__LINE_NOT;
-    note(call, RDL__LEFT);
+    note(rdl__call_name(call), RDL__LEFT);
     if (stays(call))
         return RDL__LINE_STAYS;
-    (void)take_note(call, RDL__PLACED | RDL__AHEAD);
+    (void)take_note(rdl__call_name(call), RDL__PLACED | RDL__AHEAD);
     return RDL__LINE_LEAVES;
 }
 
 /* Its release has entered it. False: its turn has been heard, and came to nobody, before the answer was read. */
 static bool stands_ahead(const struct rdl__call *call)
 {
-    note(call, RDL__AHEAD | RDL__PLACED);
-    return (atomic_load(&rdl__call_name(call)->waiting) & RDL__COMES) != 0 || take_note(call, RDL__AHEAD) == 0;
+    note(rdl__call_name(call), RDL__AHEAD | RDL__PLACED);
+    return (atomic_load(&rdl__call_name(call)->waiting) & RDL__COMES) != 0 ||
+           take_note(rdl__call_name(call), RDL__AHEAD) == 0;
 }
 
 bool rdl__line_released(const struct rdl__call *call)
@@ -162,9 +161,9 @@ bool rdl__line_released(const struct rdl__call *call)
     if (call->answer == RDL__STANDS)
         return !stands_ahead(call);
     if (call->answer == RDL__WOKE_ANOTHER)
-        note(call, RDL__YIELDS);
+        note(rdl__call_name(call), RDL__YIELDS);
     else if (call->answer == RDL__TOLD_OTHERS && !spend_turn(call))
-        note(call, RDL__OTHERS);
+        note(rdl__call_name(call), RDL__OTHERS);
     return call->line == RDL__LINE_STAYS && !rdl__name_waited_for(rdl__call_name(call)) &&
            (atomic_load(&rdl__call_name(call)->waiting) & RDL__LEFT) != 0;
 }
@@ -213,24 +212,23 @@ static struct rdl__name *name_of_channel(rdl_client_t *client, const char *chann
 
 void rdl__line_dropped(struct rdl__name *name)
 {
-    if ((atomic_load(&name->waiting) & RDL__AHEAD) != 0 &&
-        (atomic_fetch_and(&name->waiting, ~RDL__AHEAD) & RDL__AHEAD) != 0)
+    if (take_note(name, RDL__AHEAD) != 0)
         rdl__call_leave_line(name);
 }
 
 bool rdl__line_unheard(rdl_client_t *client, const char *channel, size_t len)
 {
     struct rdl__name *name = name_of_channel(client, channel, len);
-    uint32_t notes;
+    bool stands;
 
     rdl__assert_on_loop(rdl__client_loop(client));
     if (name == NULL)
         return true;
-    notes = atomic_fetch_and(&name->waiting, ~(RDL__AHEAD | RDL__COMES));
-    if ((notes & RDL__AHEAD) != 0)
+    stands = (take_note(name, RDL__AHEAD | RDL__COMES) & RDL__AHEAD) != 0;
+    if (stands)
         rdl__call_leave_line(name);
     rdl__name_unref(name);
-    return (notes & RDL__AHEAD) != 0;
+    return stands;
 }
 
 void rdl__waits_in_line(struct rdl__buf *to, struct rdl__call *call)

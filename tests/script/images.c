@@ -377,23 +377,6 @@ static void load_product(struct images *im, enum lock_verb verb, const char *nam
     die("enumeration: the product has no script %s", name);
 }
 
-static void load_planted(struct images *im, enum lock_verb verb, const char *name)
-{
-    char *path = must_format("tests/script/naive/%s.lua", name);
-    char body[4096];
-    FILE *f = fopen(path, "r");
-    size_t len;
-
-    if (f == NULL)
-        die("enumeration: cannot read %s (tests run from the top of the tree)", path);
-    len = fread(body, 1, sizeof body, f);
-    if (len == sizeof body)
-        die("enumeration: %s is too long", path);
-    ks_load(im->ks, body, len, im->shas[verb]);
-    fclose(f);
-    free(path);
-}
-
 static void put_stock(struct images *im)
 {
     char stock[16];
@@ -411,7 +394,7 @@ struct images *images_open(const struct lock_type *type, const char *const plant
     im->memos = must_alloc(im->memo_slots * sizeof *im->memos);
     for (int verb = 0; verb < LOCK_VERBS; verb++) {
         if (planted[verb] != NULL)
-            load_planted(im, (enum lock_verb)verb, planted[verb]);
+            ks_load_planted(im->ks, planted[verb], im->shas[verb]);
         else if (type->scripts[verb] != NULL)
             load_product(im, (enum lock_verb)verb, type->scripts[verb]);
     }

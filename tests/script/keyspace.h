@@ -50,6 +50,9 @@ struct reply *ks_say_(struct keyspace *ks, const char *first, ...) __attribute__
 /* SCRIPT LOAD. A body that does not compile ends the test. */
 void ks_load(struct keyspace *ks, const char *body, size_t body_len, char ret_sha[KS_SHA_SIZE]);
 
+/* The same of tests/script/naive/NAME.lua. Dies if it cannot be read. */
+void ks_load_planted(struct keyspace *ks, const char *name, char ret_sha[KS_SHA_SIZE]);
+
 /* Refuse what scripts call, as ACL does: the nth call of each run (1 is the first; 0: none), and every call of this
  * command (NULL: none). The names are those of the last run's calls, in order, and are the keyspace's. */
 void ks_refuse(struct keyspace *ks, size_t nth, const char *command);
