@@ -120,6 +120,20 @@ static void note_sleep(struct rdl__lane *lane, int64_t took)
 
 /* ---- leading ---------------------------------------------------------------------------------------------------- */
 
+#define COMES_BACK_NS                                                                                                  \
+    40000 /* until a caller that is woken has come back: a share of a processor, and a little more                     \
+           */
+
+/* They are about to be woken, one after the other.  @locks mu */
+static void expect_back(struct rdl__lane *lane, const struct rdl__link *wake, const struct rdl__req *self, int64_t now)
+{
+    rdl__assert_locked(&lane->mu);
+    lane->expected = 0;
+    for (const struct rdl__link *l = wake->next; l != wake; l = l->next)
+        lane->expected += l != &self->link && !rdl__req_detached(rdl__container(l, struct rdl__req, link));
+    lane->expected_by = now + (int64_t)lane->expected * COMES_BACK_NS;
+}
+
 static bool waited_enough(const struct rdl__req *req, int64_t now, int64_t deadline)
 {
     return now >= deadline || (rdl__parker_peek(&req->park) & RDL__POST_CANCEL) != 0;
@@ -183,6 +197,7 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
             rdl__list_remove(&self->link);
             rdl__parker_mark(&self->park, RDL__POST_SETTLED);
         } else if (!rdl__list_empty(&wake)) {
+            expect_back(lane, &wake, self, now);
             rdl__mutex_unlock(&lane->mu);
             rdl__lane_wake(&wake, self);
             rdl__mutex_lock(&lane->mu);
@@ -193,6 +208,24 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
 }
 
 /* ---- blocking --------------------------------------------------------------------------------------------------- */
+
+/* Write what is queued, `req` the last of it, unless somebody else is about to: the leader, or a caller that was woken
+ * with this one and comes back a little later. Writing costs as much as two switches between threads, and the server
+ * reads as often. Until when to sleep: one of those who wait for others sees that they come.  @locks mu */
+static int64_t write_or_leave(struct rdl__lane *lane, const struct rdl__req *req, int64_t deadline)
+{
+    int64_t now;
+
+    rdl__assert_locked(&lane->mu);
+    if (lane->role != RDL__ROLE_LOOP && !lane->reading)
+        return deadline;
+    now = rdl__now();
+    if (lane->role == RDL__ROLE_LOOP || lane->expected == 0 || now >= lane->expected_by)
+        rdl__lane_flush(lane, req, now);
+    else if (lane->queued.next == &req->link && lane->expected_by < deadline)
+        return lane->expected_by;
+    return deadline;
+}
 
 /* rdl__lane_call, but for counting the caller.  @thread any but the loop */
 static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline,
@@ -208,6 +241,8 @@ static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *
         return RDL__SETTLED;
     }
     rdl__lane_enqueue(lane, req);
+    if (lane->expected > 0)
+        lane->expected--;
     if (lane->live == NULL)
         rdl__loop_post(lane->node->loop, &lane->attend);
     while (outcome == RDL__SETTLED && req->state != RDL__REQ_SETTLED) {
@@ -216,14 +251,14 @@ static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *
             lane->leader = req;
             lead(lane, req, deadline);
         } else {
+            int64_t until;
             uint32_t bits;
 
             /* the bit may be from a role that was taken away since; the flush may bring it anew */
             rdl__parker_unmark(&req->park, RDL__POST_LEAD);
-            if (lane->role == RDL__ROLE_LOOP || lane->reading)
-                rdl__lane_flush(lane, req, rdl__now()); /* else the leader is about to write it */
+            until = write_or_leave(lane, req, deadline);
             rdl__mutex_unlock(&lane->mu);
-            bits = rdl__park(&req->park, deadline);
+            bits = rdl__park(&req->park, until);
             if ((bits & (RDL__POST_SETTLED | RDL__POST_LEAD)) == RDL__POST_SETTLED)
                 return RDL__SETTLED; /* not the leader: nothing to pass on */
             rdl__mutex_lock(&lane->mu);

@@ -47,10 +47,12 @@ struct rdl__lane {
     /* any thread, under mu */
     struct rdl__mutex mu;
     bool closed;
-    bool on_demand; /* connect only for a request, even if kept_up */
-    bool wanted;    /* a fan would have used it, had it been connected */
-    bool writing;   /* a thread is in rdl__lane_flush */
-    bool reading;   /* the leader is in recv, or about to call it */
+    bool on_demand;      /* connect only for a request, even if kept_up */
+    bool wanted;         /* a fan would have used it, had it been connected */
+    bool writing;        /* a thread is in rdl__lane_flush */
+    bool reading;        /* the leader is in recv, or about to call it */
+    unsigned expected;   /* callers that were answered together, and have not come back with their next verb */
+    int64_t expected_by; /* and until when who has come back waits for them */
     enum rdl__lane_role role;
     struct rdl__req *leader;     /* RDL__ROLE_CALLER: the request whose thread reads; else NULL */
     struct rdl__lane_conn *live; /* NULL: down */

@@ -2,6 +2,8 @@
 /* traffic.c - see traffic.h. */
 #include "tools/benchmarks/programs/traffic.h"
 
+#include "scripts/scripts.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +79,7 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* The script with what it includes, as tools/build/embed.py puts it together: lines of blanks and this. */
+/* The script with all that it includes. */
 static char *put_together(const char *tree, char *text)
 {
     static const char include[] = "-- include ";
@@ -99,10 +101,23 @@ static char *put_together(const char *tree, char *text)
     return text;
 }
 
+/* As the library has it, if it does: without what is included and not called. */
+static char *script_text(const char *tree, const char *name)
+{
+    char *path, *text;
+
+    for (int i = RDL__SCRIPT_NONE + 1; i < RDL__SCRIPT_COUNT; i++)
+        if (strncmp(name, "scripts/", 8) == 0 && strcmp(name + 8, rdl__scripts[i].name) == 0)
+            return format("%s", rdl__scripts[i].body);
+    path = format("%s/%s.lua", tree, name);
+    text = put_together(tree, read_text(path));
+    free(path);
+    return text;
+}
+
 char *load_script(redisContext *c, const char *tree, const char *name)
 {
-    char *path = format("%s/%s.lua", tree, name);
-    char *text = put_together(tree, read_text(path));
+    char *text = script_text(tree, name);
     char *digest;
     struct request load = {0};
     redisReply *reply;
@@ -114,7 +129,6 @@ char *load_script(redisContext *c, const char *tree, const char *name)
     digest = format("%s", reply->str);
     freeReplyObject(reply);
     free(text);
-    free(path);
     return digest;
 }
 
