@@ -20,7 +20,6 @@
 -- error. The free lock costs four commands, a refusal three.
 
 -- include holds.inc
--- include recall.inc
 
 local call, key, field, count, lease = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
@@ -59,12 +58,13 @@ local function said(token)
     return -1000 - token
 end
 
-local client
+local client, wanted
 if waits then
     -- included here: who does not wait would pay for it
     -- include line.inc
     client = client_of(field)
-    waits = {how = waits, among = ARGV[6], leave_with_hold = leave_with_hold, give_way = give_way}
+    waits = {how = waits, among = ARGV[6], line = read_line(line, client), leave = leave, give_way = give_way}
+    wanted = others_stand(waits.line) and field .. ':wanted'
     waits.stand = function(...)
         -- and here: who is granted would
         -- include line_queue.inc
@@ -84,17 +84,25 @@ if ttl == -2 then
     if type(token) == 'table' then
         return token
     end
-    call('hset', key, field, '1')
+    if wanted then
+        call('hset', key, field, '1', wanted, '1')
+    else
+        call('hset', key, field, '1')
+    end
     local refused = last(key, lease)
     if waits and not refused then
-        waits.leave_with_hold(key, line, client, field, waits.among)
+        waits.leave(call, line, waits.line, client, waits.among)
     end
     return refused or token
 end
 local held = call('hget', key, field)
 if not held then
+    -- here, too
+    -- include holds.inc
+    -- include recall.inc
     local answer, fields = refused(key, ttl, count)
-    return waits and fields and type(answer) == 'number' and waits.stand(key, line, client, ttl, fields) or answer
+    local stands = waits and fields and type(answer) == 'number'
+    return stands and waits.stand(key, line, client, ttl, fields, waits.line) or answer
 end
 local last_token = count == '1' and tonumber(call('get', KEYS[2]))
 local token = count == '1' and said(last_token and last_token - more or next_token()) or -11
@@ -106,7 +114,10 @@ if (tonumber(held) or 0) < tonumber(count) then
 end
 -- no shorter than it was, and written in any case: a WAIT may follow
 call('pexpire', key, ttl > tonumber(lease) and ttl or lease)
+if wanted then
+    call('hset', key, wanted, '1')
+end
 if waits then
-    waits.leave_with_hold(key, line, client, field, waits.among)
+    waits.leave(call, line, waits.line, client, waits.among)
 end
 return token

@@ -9,8 +9,9 @@
 --          not wait. If it is named as the ear and does not stand in the line, its name goes; 'back': it does not wait,
 --          but is likely to come back at once, and enters the line where several stand there, and nobody else listens
 -- Returns 1 freed, and `0` published; 2 the same, and to tell was refused; 3 freed, and the first in line was woken;
--- 4 freed, nobody stood in line, and `0` was heard by somebody; 5 as 3, and the client stands in line; 0 still held;
--- -14 the caller has no hold here.
+-- 4 freed, nobody stood in line, and `0` was heard by somebody; 5 as 3, and the client stands in line; 6 freed, and the
+-- client, which still waits, was refused to enter the line: it is to try; 0 still held; -14 the caller has no hold
+-- here.
 --
 -- May be repeated and may come late: the count only falls, and n is never used again, so it cannot hurt a newer hold.
 -- Freeing takes the field away, and the hash goes with its last one. Any other field is another's hold and stays.
@@ -36,27 +37,30 @@ if left == '0' then
     -- included here: whom nobody waits for would pay for it
     -- include line.inc
     local client = ARGV[4] and client_of(field)
-    local l = not waits and read_line(line, client)
-    local heard = l and tell_only_one(line, l, publish)
-    if heard == true then
-        return 3
+    local l = read_line(line, client)
+    local told, heard
+    if l and not waits then
+        told, heard = tell_first(line, l, publish, client)
+        if told then
+            return told
+        end
     end
     -- and here: who wakes the only one in line would
     -- include holds.inc
     -- include line_queue.inc
     if waits == 'leave' then
-        leave(redis.pcall, line, client)
+        leave(redis.pcall, line, l, client)
+        l = read_line(line, client)
     end
     if gone > 0 then
-        l = l or read_line(line, client)
         local back = ARGV[4] == 'back' and l and (l.count or 0) > 1
         if back then
-            heard = redis.pcall(publish, line, '2')
+            heard = heard or redis.pcall(publish, line, '2')
             back = heard == 0
         end
         local stands = (waits == 'stay' or back) and l and enter(line, l, client)
-        local told = tell_freed(line, l, publish, heard, back and stands)
-        return back and stands and told == 3 and 5 or told
+        told = tell_freed(line, l, publish, heard, back and stands)
+        return back and stands and told == 3 and 5 or waits == 'stay' and not stands and 6 or told
     end
     hand_on(key, line, publish)
     return -14

@@ -12,8 +12,9 @@
 -- Returns -10 taken now; -11 held already; -12 count above 1 asked for, and the hold is gone;
 -- otherwise (>= -1) the present holder's time to live in ms, -1 when it has none; of a free lock after how many ms the
 -- caller is to look. Who stands in line is answered {that, how, look}: how is 1 (and look is not there): the holder's
--- release will be published on the lock's channel alone; 2: the caller is to listen there for all in line; 0: it need
--- not. Look: it is to try again after so many ms, whatever the time to live; 0: it need not.
+-- release will be published on the lock's channel alone; 3 (likewise): it does not stand there, as that was refused; 2:
+-- the caller is to listen there for all in line; 0: it need not. Look: it is to try again after so many ms, whatever
+-- the time to live; 0: it need not.
 -- With a token wanted, count 1 answers the server's time in microseconds in place of -10 and -11.
 --
 -- May be repeated and may come late: count and time to live only grow, and only count 1 creates. A repetition writes
@@ -23,7 +24,6 @@
 -- lock costs three commands, a refusal three.
 
 -- include holds.inc
--- include recall.inc
 
 local call, key, field, count, lease = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
@@ -34,12 +34,13 @@ if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
     return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
 end
 
-local client, waits, line = nil, ARGV[5], KEYS[2]
+local client, waits, line, wanted = nil, ARGV[5], KEYS[2], nil
 if waits then
     -- included here: who does not wait would pay for it
     -- include line.inc
     client = client_of(field)
-    waits = {how = waits, among = ARGV[6], leave_with_hold = leave_with_hold, give_way = give_way}
+    waits = {how = waits, among = ARGV[6], line = read_line(line, client), leave = leave, give_way = give_way}
+    wanted = others_stand(waits.line) and field .. ':wanted'
     waits.stand = function(...)
         -- and here: who is granted would
         -- include line_queue.inc
@@ -56,23 +57,34 @@ if ttl == -2 then
     if stands then
         return stands
     end
-    call('hset', key, field, '1')
+    if wanted then
+        call('hset', key, field, '1', wanted, '1')
+    else
+        call('hset', key, field, '1')
+    end
     answer = last(key, lease) or -10
 else
     local held = call('hget', key, field)
     if not held then
+        -- here, too
+        -- include holds.inc
+        -- include recall.inc
         local fields
         answer, fields = refused(key, ttl, count)
-        return waits and fields and type(answer) == 'number' and waits.stand(key, line, client, ttl, fields) or answer
+        local stands = waits and fields and type(answer) == 'number'
+        return stands and waits.stand(key, line, client, ttl, fields, waits.line) or answer
     end
     if (tonumber(held) or 0) < tonumber(count) then
         call('hset', key, field, count)
     end
     call('pexpire', key, ttl > tonumber(lease) and ttl or lease)
+    if wanted then
+        call('hset', key, wanted, '1')
+    end
     answer = -11
 end
 if waits and type(answer) == 'number' then
-    waits.leave_with_hold(key, line, client, field, waits.among)
+    waits.leave(call, line, waits.line, client, waits.among)
 end
 if ARGV[4] == '1' and count == '1' and type(answer) == 'number' then
     local now = call('time')

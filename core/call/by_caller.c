@@ -4,6 +4,17 @@
  */
 #include "core/call/inner.h"
 
+/* Who stands in line without a try has only to fall asleep: that can wait until something wakes the loop. */
+static void hand_over_in_line(struct rdl__call *call, int64_t now)
+{
+    int64_t looks_at = rdl__after_ms(now, call->answer);
+
+    call->next = RDL__NEXT_WAIT;
+    rdl__call_goes(call, RDL__HANDED);
+    rdl__loop_post_late(rdl__client_loop(rdl__call_client(call)), &call->task, call->loop_sleep,
+                        looks_at < call->deadline ? looks_at : call->deadline);
+}
+
 bool rdl__call_drive_blocking(struct rdl__call *call, rdl__step_t step, int64_t now)
 {
 again:
@@ -54,6 +65,10 @@ again:
         goto again;
     }
     call->answer = step.hint_ms; /* as RDL__NEXT_WAIT has it */
+    if (step.what == RDL__DO_WAIT && call->line == RDL__LINE_STOOD) {
+        hand_over_in_line(call, now);
+        return false;
+    }
     rdl__call_hand_over(call, step.what == RDL__DO_SEND   ? RDL__NEXT_SEND
                               : step.what == RDL__DO_WAIT ? RDL__NEXT_WAIT
                                                           : RDL__NEXT_DELAY);

@@ -51,8 +51,9 @@ static void stop_waiting(struct rdl__call *call, bool used, int64_t now)
     rdl__waiter_leave(&call->waiter, used, now);
     if (joined && is_seen(call))
         rdl__name_waits(rdl__call_name(call), -1);
-    if (joined && is_counted(call))
+    if (call->counted)
         atomic_fetch_sub(&rdl__call_name(call)->waiting, 1);
+    call->counted = false;
 }
 
 /* When the other waiters should try again: when the lease just granted would end, or as the retry policy says. */
@@ -200,8 +201,9 @@ static int wait_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
         return rc;
     if (is_seen(call))
         rdl__name_waits(name, 1);
-    if (is_counted(call))
+    if (is_counted(call) && !call->counted)
         atomic_fetch_add(&name->waiting, 1);
+    call->counted = is_counted(call);
     return rc;
 }
 

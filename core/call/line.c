@@ -60,6 +60,17 @@ enum rdl__line rdl__line_note_take(const struct rdl__call *call)
     return line;
 }
 
+/* The place ahead, for a call that waits from now on: a release of another one leaves it the place. */
+static bool take_place(struct rdl__name *name)
+{
+    uint32_t notes = atomic_load(&name->waiting);
+
+    while ((notes & RDL__AHEAD) != 0)
+        if (atomic_compare_exchange_weak(&name->waiting, &notes, (notes & ~RDL__AHEAD) + 1))
+            return true;
+    return false;
+}
+
 bool rdl__line_stands(struct rdl__call *call, int64_t now)
 {
     uint32_t notes = atomic_load(&rdl__call_name(call)->waiting);
@@ -72,7 +83,8 @@ bool rdl__line_stands(struct rdl__call *call, int64_t now)
         note(rdl__call_name(call), RDL__COMES);
     else
         (void)take_note(rdl__call_name(call), RDL__COMES);
-    if (take_note(rdl__call_name(call), RDL__AHEAD) == 0)
+    call->loop_sleep = rdl__loop_sleep(rdl__client_loop(rdl__call_client(call)));
+    if (!(call->counted = take_place(rdl__call_name(call))))
         return false;
     call->line = RDL__LINE_STOOD;
     return true;
@@ -156,6 +168,8 @@ bool rdl__line_released(const struct rdl__call *call)
 {
     if (call->answer == RDL__NO_HOLD && call->line == RDL__LINE_BACK)
         return true; /* sent before, and not answered: that may have entered the client */
+    if (call->answer == RDL__OUTSIDE)
+        return true; /* it has not: who waits tries when the undo is answered */
     if (!has_line(call))
         return false;
     if (call->answer == RDL__STANDS)

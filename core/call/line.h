@@ -56,7 +56,7 @@ void rdl__line_refused(const struct rdl__call *call);
 void rdl__line_granted(const struct rdl__call *call);
 
 /* The release was answered. True: its client has entered the line with it, perhaps behind the undo by which it has left
- * it meanwhile, so it is to be undone, too. */
+ * it meanwhile, or was refused to, so it is to be undone, too. */
 bool rdl__line_released(const struct rdl__call *call);
 
 /* A take's undo was answered. May its client stand in the line for nobody? It did not say that it leaves, as another

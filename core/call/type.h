@@ -29,6 +29,7 @@
 #define RDL__WOKE_ANOTHER 3
 #define RDL__TOLD_OTHERS 4 /* nobody stood in line, and somebody has heard it */
 #define RDL__STANDS 5      /* it has woken the first in line, and the client stands there itself */
+#define RDL__OUTSIDE 6     /* other calls of the client wait, and to enter the line was refused */
 
 /* A callback of the type's own signature: ops->call_back casts it back and calls it. */
 typedef void rdl__callback_fn(void);

@@ -160,6 +160,8 @@ struct rdl__call {
     unsigned char lane;    /* RDL__WAY_CALLERS: which lane; the owner's, unless undos of the name are on another */
     unsigned char next;    /* enum rdl__next: set before `task` is posted */
     _Atomic unsigned char phase; /* enum rdl__phase (phase.h) */
+    bool counted;                /* in name->waiting */
+    uint32_t loop_sleep;         /* RDL__LINE_STOOD: the loop's (rdl__loop_sleep) as it was about to find its place */
     int64_t deadline;            /* of the whole call */
     struct rdl__shard *shard;    /* where its last request was sent, or its undo; `home` before the first */
     struct rdl__shard *sent_to;  /* where its last request was sent, the undo not counted; NULL before the first */

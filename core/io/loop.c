@@ -3,8 +3,8 @@
  *
  * One timer descriptor on CLOCK_BOOTTIME serves all timers: libev's own timers stand still while the machine sleeps and
  * are rounded to milliseconds, and a lease is neither. One event descriptor wakes the loop, written only while it
- * sleeps; libev's own would abort the process where descriptors run out. Order within one turn: descriptors and timers,
- * then tasks, then what was put off with rdl__loop_later, then sleep.
+ * sleeps; libev's own would abort the process where descriptors run out. Order within one turn: tasks that came while
+ * it slept, descriptors and timers, other tasks, what was put off with rdl__loop_later, then sleep.
  *
  * libev aborts the process where memory runs out, too. So it watches three descriptors that are there from the
  * beginning, and has all the memory for them before the thread starts: the two above, and an epoll of ours, in which
@@ -20,6 +20,7 @@
 #include <ev.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -47,13 +48,14 @@ struct rdl__loop {
     int ready_count;
     struct ev_prepare before_sleep;
     struct rdl__heap timers;
-    int64_t armed; /* what clock_fd is set to */
     struct rdl__link later;
 
     /* any thread, under mu */
     struct rdl__mutex mu;
     struct rdl__link mailbox;
-    bool asleep; /* a post must wake the loop */
+    int64_t armed;          /* what clock_fd is set to; the loop thread's while it is awake */
+    _Atomic uint32_t sleep; /* odd: it sleeps; read without mu */
+    bool asleep;            /* likewise, and a post must wake it */
     bool stopping;
 };
 
@@ -122,7 +124,10 @@ static void on_after_sleep(struct ev_loop *ev, struct ev_check *w, int revents)
     (void)revents;
     rdl__mutex_lock(&loop->mu);
     loop->asleep = false;
+    if (atomic_load(&loop->sleep) % 2 != 0)
+        (void)atomic_fetch_add(&loop->sleep, 1);
     rdl__mutex_unlock(&loop->mu);
+    run_tasks(loop);
 }
 
 static void on_clock(struct ev_loop *ev, struct ev_io *w, int revents)
@@ -203,6 +208,8 @@ static void on_before_sleep(struct ev_loop *ev, struct ev_prepare *w, int revent
     rdl__mutex_lock(&loop->mu);
     more = !rdl__list_empty(&loop->mailbox);
     loop->asleep = !more;
+    if (!more)
+        (void)atomic_fetch_add(&loop->sleep, 1);
     if (loop->stopping && !more)
         ev_break(ev, EVBREAK_ALL);
     rdl__mutex_unlock(&loop->mu);
@@ -354,19 +361,34 @@ struct rdl__loop *rdl__loop_stop(struct rdl__loop *loop)
     return loop_free(loop);
 }
 
-void rdl__loop_post(struct rdl__loop *loop, struct rdl__task *task)
+/* @thread any  @locks mu, and releases it */
+static void post_and_unlock(struct rdl__loop *loop, struct rdl__task *task, bool wake)
 {
-    bool wake = false;
-
-    rdl__mutex_lock(&loop->mu);
-    if (!rdl__link_on(&task->link)) {
-        wake = loop->asleep;
-        loop->asleep = false;
+    rdl__assert_locked(&loop->mu);
+    wake = wake && loop->asleep && !rdl__link_on(&task->link);
+    loop->asleep = loop->asleep && !wake;
+    if (!rdl__link_on(&task->link))
         rdl__list_push_back(&loop->mailbox, &task->link);
-    }
     rdl__mutex_unlock(&loop->mu);
     if (wake)
         poke(loop);
+}
+
+void rdl__loop_post(struct rdl__loop *loop, struct rdl__task *task)
+{
+    rdl__mutex_lock(&loop->mu);
+    post_and_unlock(loop, task, true);
+}
+
+uint32_t rdl__loop_sleep(const struct rdl__loop *loop)
+{
+    return atomic_load(&loop->sleep);
+}
+
+void rdl__loop_post_late(struct rdl__loop *loop, struct rdl__task *task, uint32_t sleep, int64_t at)
+{
+    rdl__mutex_lock(&loop->mu);
+    post_and_unlock(loop, task, sleep % 2 == 0 || sleep != atomic_load(&loop->sleep) || at < loop->armed);
 }
 
 void rdl__loop_unpost(struct rdl__loop *loop, struct rdl__task *task)

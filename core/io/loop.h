@@ -54,6 +54,12 @@ struct rdl__loop *rdl__loop_stop(struct rdl__loop *loop);
 /* Run the task soon on the loop thread; does nothing when it is posted already.  @thread any */
 void rdl__loop_post(struct rdl__loop *loop, struct rdl__task *task);
 
+/* As rdl__loop_post, for a task that has nothing to do before something wakes the loop: it runs then, before that is
+ * told, and by `at`. `sleep`, which was asked for before, says that nothing has happened on the loop since; if it has,
+ * the task is not late.  @thread any */
+void rdl__loop_post_late(struct rdl__loop *loop, struct rdl__task *task, uint32_t sleep, int64_t at);
+uint32_t rdl__loop_sleep(const struct rdl__loop *loop); /* odd: it sleeps, and each time it is another number */
+
 /* Take back a task that has not run.  @thread any, but it may be running when the caller is not the loop */
 void rdl__loop_unpost(struct rdl__loop *loop, struct rdl__task *task);
 

@@ -72,6 +72,7 @@ struct rdl__channel {
     struct rdl__waiter ear;   /* RDL__NEWS_NAMED: on the lock's channel, if it has joined */
     uint32_t ear_lost;        /* likewise: how often it has heard something since it has joined */
     bool for_all;             /* likewise: the ear is there for all in line */
+    bool outside;             /* likewise: it may not enter the line */
     int64_t ear_heard_at;     /* likewise: when the ear last heard what concerned it */
     int64_t look_at;          /* likewise: the first sleeper is woken then at the latest; 0: it need not */
     bool named;               /* RDL__NEWS_WAKE: the next `0` is none of the ears' business */
@@ -417,6 +418,13 @@ static void on_command(struct rdl__channel *c, const char *payload, size_t len)
         wake_first(c);
 }
 
+/* The first sleeper tries after that time, at the latest. */
+static void look_after(struct rdl__channel *c, int64_t ms, int64_t now)
+{
+    c->look_at = rdl__after_ms(now, ms);
+    arm_sooner(c, ms, now);
+}
+
 /* RDL__NEWS_NAMED. */
 static void on_named(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
 {
@@ -424,12 +432,10 @@ static void on_named(struct rdl__channel *c, const char *payload, size_t len, in
         c->epoch++;
         wake_first(c);
     } else if (len == 1 && payload[0] == '3') {
-        c->look_at = rdl__after_ms(now, RDL__LOOK_MS);
-        arm_sooner(c, RDL__LOOK_MS, now);
+        look_after(c, RDL__LOOK_MS, now);
     } else if (len == 1 && payload[0] == '4') {
         c->epoch++;
-        c->look_at = rdl__after_ms(now, RDL__TURN_MS);
-        arm_sooner(c, RDL__TURN_MS, now);
+        look_after(c, RDL__TURN_MS, now);
     }
 }
 
@@ -467,8 +473,7 @@ static void on_either(struct rdl__channel *c, const char *payload, size_t len, i
     c->back = ours && c->ahead > 0 && c->turns > 0;
     if (c->back) {
         c->turns--;
-        c->look_at = rdl__after_ms(now, RDL__TURN_MS); /* whoever is refused meanwhile */
-        arm_sooner(c, RDL__TURN_MS, now);
+        look_after(c, RDL__TURN_MS, now); /* whoever is refused meanwhile */
     } else {
         wake_first(c);
     }
@@ -496,8 +501,18 @@ static void wake_by(struct rdl__channel *c, const char *payload, size_t len, int
     }
 }
 
+/* The first in line was woken by name. Who may not stand there tries when that one has had the time to, and before it
+ * if it is others' turn. */
+static void on_anothers_turn(struct rdl__channel *c, int64_t now)
+{
+    if (!c->outside)
+        return;
+    c->epoch++;
+    look_after(c, RDL__TURN_MS / 2, now);
+}
+
 /* On a lock's channel `2` says that the `0` behind it is no news for ears: the first in line was woken by name. */
-static void wake_listeners(struct rdl__channel *c, const char *payload, size_t len)
+static void wake_listeners(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
 {
     bool named = c->named;
     struct rdl__link *l = c->listeners.waiters.next;
@@ -509,6 +524,8 @@ static void wake_listeners(struct rdl__channel *c, const char *payload, size_t l
         l = l->next;
         if (!w->ear || !named)
             wake(w);
+        else
+            on_anothers_turn(rdl__container(w, struct rdl__channel, ear), now);
     }
 }
 
@@ -528,7 +545,7 @@ static void on_message(struct rdl__topic *topic, const char *payload, size_t len
         return;
     }
     wake_by(c, payload, len, now);
-    wake_listeners(c, payload, len);
+    wake_listeners(c, payload, len, now);
 }
 
 static const struct rdl__topic_ops topic_ops = {.subscribed = on_subscribed, .message = on_message};
@@ -628,6 +645,7 @@ static void set_ear(struct rdl__channel *c, const struct rdl__waiter *w, int64_t
     c->for_all = w->wide == RDL__WIDE_FOR_ALL && (c->for_all || c->ear.channel == NULL);
     if (w->wide == RDL__WIDE_ALONE && c->ear_lost >= RDL__EAR_LOST)
         close_ear(c);
+    c->outside = w->wide == RDL__WIDE_OUTSIDE;
     if (w->wide == RDL__WIDE_NOT || c->ear.channel != NULL)
         return;
     c->ear_lost = 0;

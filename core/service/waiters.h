@@ -102,6 +102,7 @@ enum rdl__wide {
     RDL__WIDE_NOT,
     RDL__WIDE_ALONE,   /* yes: the holder's release is published there alone */
     RDL__WIDE_FOR_ALL, /* yes, for all in line, and until it is told no */
+    RDL__WIDE_OUTSIDE, /* yes, and those of who wakes another by name as well: to enter the line was refused */
 };
 
 struct rdl__waiter {

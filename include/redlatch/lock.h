@@ -113,12 +113,13 @@ typedef struct rdl_lock_options {
      * this client past an unlock, for so long from its grant, so that its threads take it again without asking the
      * server: docs/caching.md. 1 to 60000; 0: never. Somebody else who wants it has it back at once while nobody of
      * this process is inside; a single try elsewhere may be refused beside it, and where the process dies it is not
-     * free before its lease ends: 5 s or 4 * cache_ms, whichever is more, and watchdog_lease_ms at most. A take that
-     * asks for a lease of more than half of that asks the server. Of a read-write lock the end that is used is kept,
-     * one at a time, the read end for all readers of the process, and both are made with the same cache_ms; who comes
-     * to read while a writer elsewhere wants it waits up to 20 ms before it asks, if it has that time. With tokens of
-     * RDL_FENCING_TIME, which a kept read-write lock has not, a pair takes a microsecond at least on average, and some
-     * ask the server. Not with `release`, nor as a member of a composite. */
+     * free before its lease ends: 5 s or 4 * cache_ms, whichever is more, and watchdog_lease_ms at most; nor is it
+     * where an owner ends inside, however short a lease that one has asked for. A take that asks for a lease of more
+     * than half of that asks the server. Of a read-write lock the end that is used is kept, one at a time, the read end
+     * for all readers of the process, and both are made with the same cache_ms; who comes to read while a writer
+     * elsewhere wants it waits up to 20 ms before it asks, if it has that time. With tokens of RDL_FENCING_TIME, which
+     * a kept read-write lock has not, a pair takes a microsecond at least on average, and some ask the server. Not with
+     * `release`, nor as a member of a composite. */
     int64_t cache_ms;
 } rdl_lock_options_t;
 

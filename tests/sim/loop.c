@@ -29,6 +29,8 @@ struct rdl__loop {
     struct event turn;
     struct rdl__heap timers;
     struct rdl__link mailbox;
+    bool late; /* of those in the mailbox one was posted late, and comes before what wakes the loop */
+    uint32_t sleep;
     struct rdl__link later;
     struct rdl__watch *watches[MOST_WATCHES];
     size_t watch_count;
@@ -157,6 +159,10 @@ static void turn(struct rdl__loop *loop)
     size_t step = 1 + draw(2);
 
     loop_runs(loop);
+    loop->sleep++;
+    if (loop->late)
+        run_tasks(loop);
+    loop->late = false;
     for (size_t i = 0; i < 3; i++)
         parts[(first + i * step) % 3](loop);
     run_later(loop);
@@ -164,6 +170,7 @@ static void turn(struct rdl__loop *loop)
         end(loop);
     else
         set_next_turn(loop);
+    loop->sleep++;
     loop_runs(NULL);
 }
 
@@ -200,6 +207,7 @@ int rdl__loop_start(const struct rdl__mem *mem, struct rdl__loop **ret_loop, rdl
         return rdl__err_set(err, RDL_ENOMEM, NULL);
     loop->mem = mem;
     loop->process = process_here();
+    loop->sleep = 1;
     rdl__list_init(&loop->mailbox);
     rdl__list_init(&loop->later);
     event_init(&loop->turn, on_turn, loop->process);
@@ -232,6 +240,28 @@ void rdl__loop_post(struct rdl__loop *loop, struct rdl__task *task)
     rdl__list_push_back(&loop->mailbox, &task->link);
     if (!rdl__loop_here(loop))
         wake_soon(loop);
+}
+
+uint32_t rdl__loop_sleep(const struct rdl__loop *loop)
+{
+    point("loop's sleep");
+    return loop->sleep;
+}
+
+void rdl__loop_post_late(struct rdl__loop *loop, struct rdl__task *task, uint32_t sleep, int64_t at)
+{
+    if (sleep % 2 == 0 || sleep != loop->sleep) {
+        rdl__loop_post(loop, task);
+        return;
+    }
+    point("post");
+    if (sleep != loop->sleep || rdl__link_on(&task->link)) {
+        rdl__loop_post(loop, task);
+        return;
+    }
+    loop->late = true;
+    rdl__list_push_back(&loop->mailbox, &task->link);
+    wake(loop, process_when(loop->process, at));
 }
 
 void rdl__loop_unpost(struct rdl__loop *loop, struct rdl__task *task)

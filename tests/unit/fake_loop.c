@@ -75,6 +75,19 @@ void rdl__loop_post(struct rdl__loop *loop, struct rdl__task *task)
         rdl__list_push_back(&loop->tasks, &task->link);
 }
 
+void rdl__loop_post_late(struct rdl__loop *loop, struct rdl__task *task, uint32_t sleep, int64_t at)
+{
+    (void)sleep;
+    (void)at;
+    rdl__loop_post(loop, task);
+}
+
+uint32_t rdl__loop_sleep(const struct rdl__loop *loop)
+{
+    (void)loop;
+    return 0;
+}
+
 void rdl__loop_unpost(struct rdl__loop *loop, struct rdl__task *task)
 {
     (void)loop;

@@ -140,6 +140,27 @@ Test(waiters, an_ear_hears_who_does_not_know_the_line_and_passes_over_who_does)
     cr_assert_eq(sub.count, 0, "the ear goes with the channel");
 }
 
+/* The first in line, if it has none but this turn, is told to try after 4 ms. */
+Test(waiters, an_ear_of_who_may_not_enter_the_line_tries_behind_who_was_woken_by_name)
+{
+    a_sleeps();
+    says(OWN, "0");
+    waiter('a')->wide = RDL__WIDE_OUTSIDE;
+    waiter('a')->entered = true;
+    cr_assert(refused('a'));
+    confirm(SHARED);
+    cr_assert_str_eq(trail, "aa");
+    cr_assert(refused('a'));
+    says(SHARED, "2");
+    says(SHARED, "0");
+    cr_assert_str_eq(trail, "aa", "somebody else was woken");
+    fake_loop_run(&loop, loop.now + (RDL__TURN_MS - 1) * RDL__MS);
+    cr_assert_str_eq(trail, "aaa");
+    cr_assert(refused('a'));
+    fake_loop_run(&loop, loop.now + RDL__LOOK_MS * RDL__MS);
+    cr_assert_str_eq(trail, "aaa", "once");
+}
+
 Test(waiters, an_ear_for_all_is_closed_when_another_client_listens)
 {
     a_sleeps();

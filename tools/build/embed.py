@@ -10,9 +10,9 @@ server keeps the text, and hashed as it is then. Stripping goes line by line, so
 long brackets, block comments, strings continued with a backslash.
 
 A line `-- include NAME.inc` stands for that file in the same folder: local functions, and before them the locals that
-they share. Of the functions those are put in that the script calls behind that line, or that one of them calls. Each
-costs time whenever that line is reached (decisions.md, A script makes its functions where it needs them). What is
-included includes nothing itself.
+they share. Of the functions those are put in that the script calls behind that line, or that one of them calls; where
+the file is included again further down, those that are called before. Each costs time whenever that line is reached
+(decisions.md, A script makes its functions where it needs them). What is included includes nothing itself.
 """
 
 import hashlib
@@ -89,13 +89,14 @@ def parts(path):
 
 def strip(path):
     """A script as the server is told it."""
-    own = []
+    own, wanted = [], set()
     for _, line in reversed(list(code(path))):
         include = INCLUDE.match(line.strip())
         offered = parts(os.path.join(os.path.dirname(path), include[1])) if include else [(None, [line.strip()])]
         for name, lines in reversed(offered):  # a function calls those before it
-            if name is None or name in WORD.findall("\n".join(own)):
+            if name is None or name in wanted:
                 own = lines + own
+                wanted = wanted.union(WORD.findall("\n".join(lines))) - {name}
     return "\n".join(own)
 
 
