@@ -110,7 +110,7 @@ static int begin(void)
     return fds[1];
 }
 
-static void finish(int fd, const char *order)
+static void expect_order(int fd, const char *order)
 {
     rdl__loop_post(heard.loop, &heard.ends);
     heard.loop = rdl__loop_stop(heard.loop);
@@ -126,7 +126,7 @@ Test(loop, what_is_late_comes_before_what_wakes_it, .timeout = 10)
     rdl__loop_post_late(heard.loop, &heard.late, until_asleep(), RDL__NEVER);
     cr_assert_eq(write(fd, "", 1), 1);
     until_heard(3);
-    finish(fd, "slwe");
+    expect_order(fd, "slwe");
 }
 
 Test(loop, what_is_late_comes_before_what_is_posted_behind_it, .timeout = 10)
@@ -134,7 +134,7 @@ Test(loop, what_is_late_comes_before_what_is_posted_behind_it, .timeout = 10)
     int fd = begin();
 
     rdl__loop_post_late(heard.loop, &heard.late, until_asleep(), RDL__NEVER);
-    finish(fd, "sle");
+    expect_order(fd, "sle");
 }
 
 Test(loop, late_is_by_its_time, .timeout = 10)
@@ -143,7 +143,7 @@ Test(loop, late_is_by_its_time, .timeout = 10)
 
     rdl__loop_post_late(heard.loop, &heard.late, until_asleep(), rdl__now() + RDL__MS);
     until_heard(2);
-    finish(fd, "sle");
+    expect_order(fd, "sle");
 }
 
 Test(loop, nothing_is_late_when_the_loop_has_been_awake_since, .timeout = 10)
@@ -156,7 +156,7 @@ Test(loop, nothing_is_late_when_the_loop_has_been_awake_since, .timeout = 10)
     (void)until_asleep();
     rdl__loop_post_late(heard.loop, &heard.late, sleep, RDL__NEVER);
     until_heard(3);
-    finish(fd, "swle");
+    expect_order(fd, "swle");
 }
 
 Test(loop, nothing_is_late_that_was_asked_while_it_was_awake, .timeout = 10)
@@ -166,5 +166,5 @@ Test(loop, nothing_is_late_that_was_asked_while_it_was_awake, .timeout = 10)
     (void)until_asleep();
     rdl__loop_post_late(heard.loop, &heard.late, 0, RDL__NEVER);
     until_heard(2);
-    finish(fd, "sle");
+    expect_order(fd, "sle");
 }
