@@ -337,6 +337,7 @@ Test(metrics, semaphores_and_latches_count_attempts_and_waits)
     struct caller *waiter = caller_new();
     rdl_semaphore_t *pool = NULL;
     rdl_latch_t *latch = NULL;
+    int64_t gets;
 
     left_behind = true; /* the semaphore's count */
     open_stage(false, 0, LEASE_MS);
@@ -346,8 +347,10 @@ Test(metrics, semaphores_and_latches_count_attempts_and_waits)
     expect(RDL_OK, rdl_semaphore_try_acquire(pool, 1, 0, &err));
     expect(RDL_ETIMEDOUT, rdl_semaphore_try_acquire(pool, 1, 0, &err));
     expect(1, rdl_latch_try_set_count(latch, 1, &err));
+    gets = probe_calls(st.probe, "get");
     caller_call(waiter, await, latch);
-    cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1 && sample("redlatch_waiting{lock=\"latch\"}") == 1, SOON_MS));
+    cr_assert(WAIT_UNTIL(probe_calls(st.probe, "get") == gets + 2, SOON_MS), "it has not looked when it listened");
+    cr_assert_eq(sample("redlatch_waiting{lock=\"latch\"}"), 1);
     expect(0, rdl_latch_count_down(latch, &err));
     expect_result(RDL_OK, waiter, SOON_MS);
     expect_counts("attempts_total{lock=\"pool\"} 2\nattempts_total{lock=\"latch\"} 1\n"
