@@ -108,8 +108,8 @@ static void leader_has_its_answer(void)
     coming = ":1\r\n";
 }
 
-/* A caller that sleeps all the same sleeps for ever: the clock stands still. */
-Test(lane, caller_that_is_made_the_leader_while_it_writes_reads)
+/* The other caller's thread leads, and is in recv. */
+static void other_reads(void)
 {
     rdl__mutex_lock(&lane->mu);
     rdl__lane_enqueue(lane, &other.req);
@@ -118,6 +118,12 @@ Test(lane, caller_that_is_made_the_leader_while_it_writes_reads)
     rdl__lane_flush(lane, &other.req, loop.now);
     lane->reading = true;
     rdl__mutex_unlock(&lane->mu);
+}
+
+/* A caller that sleeps all the same sleeps for ever: the clock stands still. */
+Test(lane, caller_that_is_made_the_leader_while_it_writes_reads)
+{
+    other_reads();
     while_sending = leader_has_its_answer;
     cr_assert_eq(call(NULL, RDL__SUCCESSOR_FOLLOWS), RDL__SETTLED);
     cr_assert_eq(mine.got, 1);
@@ -128,15 +134,9 @@ Test(lane, caller_that_is_made_the_leader_while_it_writes_reads)
 /* `other` reads, and one of those who were woken with the next caller has not come back. */
 static void other_reads_and_one_is_expected(void)
 {
-    rdl__mutex_lock(&lane->mu);
-    rdl__lane_enqueue(lane, &other.req);
-    lane->role = RDL__ROLE_CALLER;
-    lane->leader = &other.req;
-    rdl__lane_flush(lane, &other.req, loop.now);
-    lane->reading = true;
+    other_reads();
     lane->expected = 2;
     lane->expected_by = loop.now + RDL__MS;
-    rdl__mutex_unlock(&lane->mu);
     cr_assert_str_eq(sent_since(), "OTHER;");
 }
 
