@@ -236,7 +236,7 @@ static bool sleeps(struct rdl__call *call, rdl__step_t *step, int64_t now)
         return false;
     }
     waiter_refused(call);
-    set_alarm(call); /* first: rdl__waiter_refused may wake others, which may end this call */
+    set_alarm(call);
     if (rdl__waiter_refused(&call->waiter, step->hint_ms, now))
         return true;
     rdl__call_goes(call, RDL__BY_LOOP);

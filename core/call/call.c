@@ -505,7 +505,7 @@ void rdl__call_leave_line(struct rdl__name *name)
         call = make_undo(name, owner, NULL);
     if (call != NULL) {
         call->n = rdl__client_number(name->client);
-        call->line = RDL__LINE_BACK;
+        call->line = RDL__LINE_BACK; /* as the release by which it may stand there, so that the undo leaves */
         post_undo(call);
     }
     rdl__client_call_ends(name->client);

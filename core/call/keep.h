@@ -21,7 +21,8 @@
 #define RDL__PASSES_MOST 16
 #define RDL__PASSES_MS 10
 
-/* How long a client stands back after a recalled hold was given back: two hops of those outside. */
+/* The bounds of how long a client takes nothing after a recalled hold was given back: two round trips
+ * (rdl__keep_pause), so that those outside come first. */
 #define RDL__PAUSE_LEAST_MS 1
 #define RDL__PAUSE_MOST_MS 10
 
@@ -117,7 +118,7 @@ void rdl__keep_given(struct rdl__keep *keep, int64_t now, int64_t pause_ns);
 /* True: the pause is over, and whoever waits here may go on. */
 bool rdl__keep_pause_over(struct rdl__keep *keep, int64_t now);
 
-/* Two hops of those outside, from a recent round trip of ours. */
+/* Two round trips of ours, for those outside, whose are not known; within the bounds above. Both in ns. */
 int64_t rdl__keep_pause(int64_t round_trip);
 
 /* For how long the kept hold is asked, in ms: so much that it is not renewed while it is idle; watchdog_ms at most. */

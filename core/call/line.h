@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* line.h - a client's place in the line beside a lock (protocol.md, 5), as its requests say it.
+/* line.h - a client's place in the line beside a lock (protocol.md, 5, rules 8 to 19; wire.md, Line), as its requests
+ * say it.
  *
  * A client stands there once, however many of its calls wait. It enters with each try of a waiting call that is
  * refused, and with a release while calls of it still wait, or that a call is likely to follow; a grant takes it away,
- * and so does the undo of its last waiting call. If those that waited beside a grant have given up, its release takes
- * away the name of the ear. Only types whose news are RDL__NEWS_NAMED have a line.
+ * and so does the undo of its last waiting call. A client may be named as the ear, which listens on the lock's channel
+ * for all in line; if those of its calls that waited beside a grant have given up, its release takes that name away.
+ * Only types whose news are RDL__NEWS_NAMED have a line.
+ *
+ * The scripts decide. What they need to be told, and is known to the client alone, is an enum rdl__line, chosen from
+ * the call and from notes of the name (name.h, RDL__PLACED and those behind it) whenever a request is encoded. Most
+ * functions below change these notes, also those that ask something or have a const call.
  */
 #ifndef REDLATCH_CALL_LINE_H
 #define REDLATCH_CALL_LINE_H
@@ -30,13 +36,14 @@ enum rdl__line {
     RDL__LINE_STOOD,  /* a take that has not tried: it has found such a place */
 };
 
-/* What the take, release or undo that is encoded now says of it, which is noted for later ones. */
+/* What the take, release or undo that is encoded now says of it, which is noted for later ones.  @thread any */
 enum rdl__line rdl__line_note_take(const struct rdl__call *call);
 enum rdl__line rdl__line_note_release(const struct rdl__call *call);
 enum rdl__line rdl__line_note_undo(const struct rdl__call *call);
 
 /* A take begins on its record, and may wait. Does its client stand in the line already, so that it will be woken? Then
- * the place is this call's.  @thread any */
+ * the place is this call's: it is counted as waiting, and its line is RDL__LINE_STOOD. In any case it is noted whether
+ * the owner has come back at once.  @thread any */
 bool rdl__line_stands(struct rdl__call *call, int64_t now);
 
 /* The client's own channel of that lock was told that it is its turn, and nobody waits; or it ends. False: the place is

@@ -19,7 +19,8 @@
 #include <redlatch/lock.h>
 #include <stdbool.h>
 
-/* The server's answers to a take (wire.md, Scripts); 0 and above: the holder's time left; -1: unknown. */
+/* The server's answers (wire.md, Scripts). To a take one of the first three, or for how many ms the holder's lease
+ * still runs, -1: unknown. The fourth to what is asked about a hold that is not there. */
 #define RDL__TAKEN (-10)
 #define RDL__HELD_ALREADY (-11)
 #define RDL__GONE (-12)
@@ -134,14 +135,16 @@ bool rdl__evicts_no_other(const struct rdl__record *rec, const struct rdl__call 
 bool rdl__leaves_no_trace(const struct rdl__call *call);
 bool rdl__granted_by_answer(struct rdl__call *call, int64_t now, int64_t *ret_lease_ms);
 
-/* The answer is a number: one of those above, or a token of the server's time, which is greater than any lease; or
- * {number, enum rdl__wide}, and the waiter listens on the lock's channel, too. */
+/* The answer is a number: one of those above, or a token of the server's time, which is greater than any lease. To who
+ * waits it may be {number, enum rdl__wide} or {number, enum rdl__wide, look_ms}: call->wide, call->look_ms. */
 void rdl__decode_take(struct rdl__call *call, const struct rdl__reply *reply);
 
 /* KEYS the lock and, unless `beside` is NULL, prefix(beside, N); ARGV field, count, lease, and `1` if a token is
- * wanted. Behind them, if the call stands in line, the channel, and how. */
+ * wanted. If the take says something of the client's place in line (rdl__line_note_take): KEYS the lock's channel, too;
+ * ARGV whether a token is wanted in any case, what it says, and `1` if other calls of the client wait. */
 void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside);
-/* KEYS the lock, its channel; ARGV field, count. */
+/* KEYS the lock, its channel; ARGV field, count, `spublish` where that is used. If the release says something of the
+ * client's place in line (hold->line): ARGV field, count, `publish` or `spublish`, and what it says. */
 void rdl__put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count, int script);
 /* KEYS the lock, its channel; ARGV the holder's field. */
 void rdl__put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval, int script);

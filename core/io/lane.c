@@ -2,9 +2,10 @@
 /* lane.c - the queue: requests wait to be encoded, then for their replies, in order.
  *
  * Writing and reading are separate. Any thread may write: one that finds `writing` clear encodes and sends all that is
- * queued, without the mutex during the system call, until nothing is left. No thread blocks in a write: when the socket
- * is full the rest stays in `out`, and the reader, which drains the other direction, goes on with it. A failed write
- * only shuts the socket down; the reader then finds the connection broken. Reading is a role (lane_callers.c).
+ * queued, without the mutex during the system call, until nothing is left. (When a caller leaves that to another one is
+ * said in lane_callers.c.) No thread blocks in a write: when the socket is full the rest stays in `out`, and the
+ * reader, which drains the other direction, goes on with it. A failed write only shuts the socket down; the reader then
+ * finds the connection broken. Reading is a role (lane_callers.c).
  *
  * Replies are matched to requests by their order. Replies to given up requests are counted (`skip` of the next request,
  * `tail_skip` behind the last) and skipped.

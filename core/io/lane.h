@@ -2,9 +2,9 @@
 /* lane.h - a command pipeline that several threads share, and that survives its connections.
  *
  * A lane carries requests in order over one connection at a time. Callers that block combine on it: a caller that finds
- * no reader becomes the leader, writes for all and reads for all, and passes the role on when its own answer has come.
- * The loop reads the answers for which no thread blocks: to asynchronous requests, and to what callers gave up. Which
- * file has what: lane_inner.h.
+ * no reader becomes the leader, writes for all and reads for all, and passes the role on when its own answer has come
+ * and those that were answered with it are awake. The loop reads the answers for which no thread blocks: to
+ * asynchronous requests, and to what callers gave up. Which file has what: lane_inner.h.
  *
  * Rules of protocol.md, 3 that are implemented here:
  *   - A request that was sent and not answered when its connection broke is repeated on the next one, in order, behind

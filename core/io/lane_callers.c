@@ -12,6 +12,10 @@
  *   NONE -> LOOP     those were not answered while other callers read (`tended`)
  *   LOOP -> CALLER, NONE   the loop's requests are answered (never on a lane that is kept up)
  *
+ * Writing is combined, too. While the leader wakes those whose answers it has read, whoever comes leaves the writing to
+ * the next leader, who is woken last. While that one reads, whoever comes leaves it to the last of those who were woken
+ * together and are expected back (expect_back, write_or_leave).
+ *
  * One thread may be the leader of several lanes, with a request on each (lane_fan.c).
  *
  * A caller may be made leader in the instant in which it times out or is answered. So a caller that has the role passes
@@ -124,7 +128,8 @@ static void note_sleep(struct rdl__lane *lane, int64_t took)
     40000 /* until a caller that is woken has come back: a share of a processor, and a little more                     \
            */
 
-/* They are about to be woken, one after the other.  @locks mu */
+/* Those on `wake` are about to be woken, one after the other: how many may come back with another request, and until
+ * when that is waited for.  @locks mu */
 static void expect_back(struct rdl__lane *lane, const struct rdl__link *wake, const struct rdl__req *self, int64_t now)
 {
     rdl__assert_locked(&lane->mu);
@@ -209,9 +214,10 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
 
 /* ---- blocking --------------------------------------------------------------------------------------------------- */
 
-/* Write what is queued, `req` the last of it, unless somebody else is about to: the leader, or a caller that was woken
- * with this one and comes back a little later. Writing costs as much as two switches between threads, and the server
- * reads as often. Until when to sleep: one of those who wait for others sees that they come.  @locks mu */
+/* Write what is queued, `req` the last of it, unless somebody else is about to: the leader, who does not read yet, or
+ * the last of the callers that are expected back. Writing costs as much as two switches between threads, and the server
+ * reads as often. Returns until when `req`'s thread sleeps: until `deadline`; or, if it is the first in the queue,
+ * until those who are expected should have come, and calls this again then, to write if they have not.  @locks mu */
 static int64_t write_or_leave(struct rdl__lane *lane, const struct rdl__req *req, int64_t deadline)
 {
     int64_t now;

@@ -51,8 +51,8 @@ struct rdl__lane {
     bool wanted;         /* a fan would have used it, had it been connected */
     bool writing;        /* a thread is in rdl__lane_flush */
     bool reading;        /* the leader is in recv, or about to call it */
-    unsigned expected;   /* callers that were answered together, and have not come back with their next verb */
-    int64_t expected_by; /* and until when who has come back waits for them */
+    unsigned expected;   /* callers that were woken together, less those that have come since, whoever they are */
+    int64_t expected_by; /* until when who comes leaves the writing to them (lane_callers.c, write_or_leave) */
     enum rdl__lane_role role;
     struct rdl__req *leader;     /* RDL__ROLE_CALLER: the request whose thread reads; else NULL */
     struct rdl__lane_conn *live; /* NULL: down */

@@ -54,9 +54,11 @@ struct rdl__loop *rdl__loop_stop(struct rdl__loop *loop);
 /* Run the task soon on the loop thread; does nothing when it is posted already.  @thread any */
 void rdl__loop_post(struct rdl__loop *loop, struct rdl__task *task);
 
-/* As rdl__loop_post, for a task that has nothing to do before something wakes the loop: it runs then, before that is
- * told, and by `at`. `sleep`, which was asked for before, says that nothing has happened on the loop since; if it has,
- * the task is not late.  @thread any */
+/* As rdl__loop_post, but without waking the loop, for a task that has nothing to do before something else wakes that:
+ * it runs then, before the messages and timers of that wake-up, and at `at` at the latest. `sleep` is what
+ * rdl__loop_sleep returned before the caller found that the task has nothing to do. If the loop was awake then, or has
+ * been since, or if its next timer is later than `at`, this is rdl__loop_post. A task that waits so counts as posted:
+ * rdl__loop_post of the same task does not wake the loop for it.  @thread any */
 void rdl__loop_post_late(struct rdl__loop *loop, struct rdl__task *task, uint32_t sleep, int64_t at);
 uint32_t rdl__loop_sleep(const struct rdl__loop *loop); /* odd: it sleeps, and each time it is another number */
 

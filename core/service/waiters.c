@@ -231,7 +231,8 @@ static void end_lingering(struct rdl__channel *c)
     rdl__loop_timer_off(c->ws->loop, &c->hint);
 }
 
-/* An ear for all is of no use to a client that does not wait; others would be taken for more than they are. */
+/* An ear for all is of no use to a client that does not wait, and releases would count it among those who listen
+ * without standing in line (protocol.md, 5, rule 18). */
 static void linger(struct rdl__channel *c, int64_t now)
 {
     struct rdl__waiters *ws = c->ws;
@@ -501,8 +502,8 @@ static void wake_by(struct rdl__channel *c, const char *payload, size_t len, int
     }
 }
 
-/* The first in line was woken by name. Who may not stand there tries when that one has had the time to, and before it
- * if it is others' turn. */
+/* A release has woken the first in line by name. A client that may not enter the line tries 2 ms later (protocol.md, 5,
+ * rule 11): after that one, which tries at once, and before it if that was told to wait for RDL__TURN_MS. */
 static void on_anothers_turn(struct rdl__channel *c, int64_t now)
 {
     if (!c->outside)

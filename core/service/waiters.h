@@ -13,8 +13,10 @@
  * Beside the waiters there may be listeners (the listen verb), which do not want the lock: they are woken by every
  * message and every acknowledged subscription, and do not make others wait.
  *
- * A client's own channel (RDL__NEWS_NAMED) may have an ear: a listener on the lock's channel, for as long as the own
- * channel lasts. What it hears counts as heard here.
+ * A client's own channel (RDL__NEWS_NAMED) may have an ear: a listener on the lock's channel, until it is closed or the
+ * own channel ends (waiters.c, set_ear). What it hears counts as heard here. The `ear` of a line at the server
+ * (protocol.md, 5, rule 17) is a client that has such a listener for all who stand there; other clients' are for
+ * themselves (rule 11).
  *
  * A channel of one waiter's own, or one client's, stays subscribed for a while after the waiter has left (it lingers),
  * so that it need not subscribe again. A shared channel does not linger, because then each release would be sent to
@@ -66,7 +68,8 @@ enum rdl__news {
                          (rdl__waiter_message) */
     RDL__NEWS_ALONE,  /* any message wakes the first writer, such as this waiter, and the first reader */
     RDL__NEWS_SHARED, /* the same, of a reader */
-    RDL__NEWS_NAMED,  /* the channel is this client's own: `0` wakes the first waiter, `3` makes it look in a while */
+    RDL__NEWS_NAMED,  /* the channel is this client's own: `0` wakes the first waiter, `3` after RDL__LOOK_MS, `4` after
+                         RDL__TURN_MS */
     RDL__NEWS_NONE,   /* the name is not subscribed to: its waiters only share a timer */
 };
 
@@ -102,7 +105,7 @@ enum rdl__wide {
     RDL__WIDE_NOT,
     RDL__WIDE_ALONE,   /* yes: the holder's release is published there alone */
     RDL__WIDE_FOR_ALL, /* yes, for all in line, and until it is told no */
-    RDL__WIDE_OUTSIDE, /* yes, and those of who wakes another by name as well: to enter the line was refused */
+    RDL__WIDE_OUTSIDE, /* yes, and minds also the releases that wake another by name: to enter the line was refused */
 };
 
 struct rdl__waiter {

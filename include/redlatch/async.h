@@ -4,9 +4,9 @@
  * Each returns at once: RDL_OK, and then `fn` runs exactly once, where the client's callbacks run (client.h), never
  * inside the call; or an error (RDL_EINVAL, RDL_ENOMEM, RDL_EFORK, RDL_ECLOSED), and then `fn` never runs.
  *
- * `owner` is the owner that acts; NULL: the calling thread's own. Verbs of one owner on one lock are carried out in the
- * order in which they were called. An acquire's wait counts from the call, the time-out of other verbs from when their
- * turn comes. `fn` may be NULL.
+ * `owner` is the owner that acts; NULL: the calling thread's own. Acquires, unlocks and extends of one owner on one
+ * lock are carried out in the order in which they were called, forced unlocks and questions at once. An acquire's wait
+ * counts from the call, the time-out of other verbs from when their turn comes. `fn` may be NULL.
  */
 #ifndef REDLATCH_ASYNC_H
 #define REDLATCH_ASYNC_H

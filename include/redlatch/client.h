@@ -107,7 +107,8 @@ typedef struct rdl_client_options {
     int64_t connect_timeout_ms; /* rdl_client_open's bound, and the bound on each later attempt to connect; 10000 */
     int64_t command_timeout_ms; /* bound on one answer of the server, for calls with no wait of their own; 3000 */
     int64_t outage_timeout_ms; /* waits give up with RDL_ECONN after that long without a connection (rdl_lock); 60000 */
-    int64_t watchdog_lease_ms; /* the lease behind RDL_LEASE_AUTO, renewed every third of it; 30000, at least 30 */
+    int64_t watchdog_lease_ms; /* the lease behind RDL_LEASE_AUTO, renewed each quarter to third of it; 30000, at
+                                  least 30 */
     int64_t close_timeout_ms;  /* how long rdl_client_close waits for undos and give-backs to be answered; 1000 */
     int64_t
         reconnect_min_ms; /* shortest pause before connecting again, which is a twentieth of the outage so far; 10 */

@@ -9,6 +9,12 @@
  * drift allowance. When that moment has passed, the hold is LOST, whether or not the server can be reached; the
  * callback of rdl_on_lost runs once, and every verb on the hold answers RDL_ELOST until it has been unlocked as often
  * as it was locked.
+ *
+ * Acquires, unlocks and extends of one owner on one lock are carried out one after another. So a blocking one waits for
+ * those that were called before it, on another thread or by async.h, however long these wait; the time-out of an unlock
+ * or extend counts from its turn, the wait of an acquire from the call. Each verb that asks the server waits for its
+ * answer for command_timeout_ms (client.h) at most, where nothing else is said; it may end with RDL_ENOMEM, too, where
+ * nothing else is said, and on the client's loop thread, where it would wait for itself, with RDL_EDEADLK.
  */
 #ifndef REDLATCH_LOCK_H
 #define REDLATCH_LOCK_H
@@ -114,12 +120,13 @@ typedef struct rdl_lock_options {
      * server: docs/caching.md. 1 to 60000; 0: never. Somebody else who wants it has it back at once while nobody of
      * this process is inside; a single try elsewhere may be refused beside it, and where the process dies it is not
      * free before its lease ends: 5 s or 4 * cache_ms, whichever is more, and watchdog_lease_ms at most; nor is it
-     * where an owner ends inside, however short a lease that one has asked for. A take that asks for a lease of more
-     * than half of that asks the server. Of a read-write lock the end that is used is kept, one at a time, the read end
-     * for all readers of the process, and both are made with the same cache_ms; who comes to read while a writer
-     * elsewhere wants it waits up to 20 ms before it asks, if it has that time. With tokens of RDL_FENCING_TIME, which
-     * a kept read-write lock has not, a pair takes a microsecond at least on average, and some ask the server. Not with
-     * `release`, nor as a member of a composite. */
+     * where an owner ends inside, however short a lease that one has asked for. A take that asks for a longer lease
+     * than is left of that asks the server; while nothing is kept, so does one that asks for more than half of it. Of a
+     * read-write lock the end that is used is kept, one at a time, the read end for all readers of the process, and
+     * both are made with the same cache_ms; who comes to read while a writer elsewhere wants it waits up to 20 ms
+     * before it asks, if it has that time. With tokens of RDL_FENCING_TIME, which a kept read-write lock has not, a
+     * pair takes a microsecond at least on average, and some ask the server. Not with `release`, nor as a member of a
+     * composite. */
     int64_t cache_ms;
 } rdl_lock_options_t;
 
@@ -296,7 +303,7 @@ RDL_API int rdl_lock(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
  * try again by themselves, for example when the lease would have ended. Errors: RDL_ENOTOWNER (the caller does not hold
  * it); RDL_ELOST (the hold was lost before); RDL_EUNKNOWN; RDL_ECONN; RDL_ESERVER; RDL_EINVAL; RDL_ENOMEM (it is held
  * as before; never of an owner without another call that is under way or being undone); RDL_EFORK; RDL_ECLOSED.
- * Blocks for at most command_timeout_ms.
+ * Blocks for at most command_timeout_ms, from its turn on.
  *
  * With RDL_RELEASE_UNCONFIRMED the release is sent, and the call returns RDL_OK, or what can be said without the
  * server: RDL_ENOTOWNER, RDL_ELOST, RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. (Only behind another verb of this owner on this
@@ -357,7 +364,7 @@ RDL_API int64_t rdl_token(rdl_lock_t *lock, rdl_err_t *err);
 typedef enum rdl_hold_state {
     RDL_NOT_HELD = 0,
     RDL_HELD = 1,
-    RDL_AT_RISK = 2,  /* still held, but two renewals in a row were not confirmed in time */
+    RDL_AT_RISK = 2,  /* still held, for less than a third of the lease: two renewals in a row were not confirmed */
     RDL_LOST = 3,     /* no longer held, not yet unlocked */
     RDL_DEGRADED = 4, /* held on this host alone, while there is no server: RDL_OUTAGE_LOCAL */
 } rdl_hold_state_t;
