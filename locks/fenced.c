@@ -25,24 +25,16 @@ static int options(const struct rdl__lock_ops *ops, rdl_lock_options_t *o, struc
 
 static void put_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    rdl__put_take(call, to, eval, RDL__SCRIPT_FENCED_TAKE, COUNTER);
+    rdl__put_take(call, to, eval, RDL__SCRIPT_FENCED_TAKE, COUNTER, 0);
 }
 
 /* Where its client keeps it: a hold to be kept has tokens for all who are let in; the server's time is asked for them
  * as they are needed. */
 static void put_kept_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    const struct rdl__name *name = rdl__call_name(call);
+    bool draws = rdl__is_kept(call->n) && !rdl__wants_token(call);
 
-    if (!rdl__is_kept(call->n) || rdl__wants_token(call)) {
-        put_take(call, to, eval);
-        return;
-    }
-    rdl__script_begin(to, RDL__SCRIPT_FENCED_TAKE, eval, 2, 5);
-    rdl__cmd_arg(to, name->bytes, name->node.key_len);
-    rdl__put_prefixed(to, COUNTER, name);
-    rdl__put_wish(call, to, true);
-    rdl__cmd_int(to, RDL__TOKENS_KEPT);
+    rdl__put_take(call, to, eval, RDL__SCRIPT_FENCED_TAKE, COUNTER, draws ? RDL__TOKENS_KEPT : 0);
 }
 
 /* Java counts on from the tokens that were given here. */
@@ -71,7 +63,12 @@ static void decode_take(struct rdl__call *call, const struct rdl__reply *reply)
     RDL__IN_HASH
 
 static const struct rdl__lock_ops kept = {
-    RDL__CACHED, FENCED, .waits_on = rdl__waits_on_channel, .put_take = put_kept_take, .put_confirm = put_confirm,
+    RDL__CACHED,
+    FENCED,
+    .news = RDL__NEWS_NAMED,
+    .waits_on = rdl__waits_in_line,
+    .put_take = put_kept_take,
+    .put_confirm = put_confirm,
 };
 
 const struct rdl__lock_ops rdl__fenced_ops = {

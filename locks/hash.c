@@ -32,7 +32,7 @@ bool rdl__hash_decode_holder(const struct rdl__reply *reply, const char **ret_fi
 
 void rdl__hash_put_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    rdl__put_take(call, to, eval, RDL__SCRIPT_REENTRANT_TAKE, NULL);
+    rdl__put_take(call, to, eval, RDL__SCRIPT_REENTRANT_TAKE, NULL, 0);
 }
 
 void rdl__hash_put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count)

@@ -13,7 +13,8 @@
 static const struct rdl__lock_ops kept = {
     RDL__CACHED,
     NONREENTRANT,
-    .waits_on = rdl__waits_on_channel,
+    .news = RDL__NEWS_NAMED,
+    .waits_on = rdl__waits_in_line,
     .put_confirm = rdl__extend_encode,
 };
 

@@ -8,10 +8,7 @@
     .put_take = rdl__hash_put_take, .decode_take = rdl__decode_take, RDL__IN_HASH
 
 static const struct rdl__lock_ops kept = {
-    RDL__CACHED,
-    REENTRANT,
-    .waits_on = rdl__waits_on_channel,
-    .put_confirm = rdl__extend_encode,
+    RDL__CACHED, REENTRANT, .news = RDL__NEWS_NAMED, .waits_on = rdl__waits_in_line, .put_confirm = rdl__extend_encode,
 };
 
 const struct rdl__lock_ops rdl__reentrant_ops = {

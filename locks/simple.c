@@ -30,7 +30,7 @@ static void put_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
     if (call->hold.form == BY_COMMAND)
         put_command(call, to);
     else
-        rdl__put_take(call, to, eval, RDL__SCRIPT_SIMPLE_TAKE, NULL);
+        rdl__put_take(call, to, eval, RDL__SCRIPT_SIMPLE_TAKE, NULL, 0);
 }
 
 static void decode_take(struct rdl__call *call, const struct rdl__reply *reply)

@@ -8,7 +8,7 @@
 -- ARGV[3]  lease in ms, 1 to 2^40
 -- ARGV[4]  '1': the token is at least the server's time in microseconds; absent or '0': not
 -- ARGV[5]  absent: one token is drawn; so many are, 1 to 2^20, of which the first is answered; with KEYS[3], as in
---          reentrant_take, and so is ARGV[6]
+--          reentrant_take, and so is ARGV[6]; then ARGV[7] is how many tokens are drawn
 -- Returns, to count 1, -1000 less the hold's token: taken, or held already; -11 a nested hold is confirmed; -12 count
 -- above 1 asked for, and the hold is gone; otherwise (>= -1) the present holder's time to live in ms, -1 when it has
 -- none; or as in reentrant_take to who stands in line.
@@ -31,8 +31,9 @@ if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
 end
 
 local waits, line = KEYS[3] and ARGV[5], KEYS[3]
-local more = ARGV[5] and not waits and ARGV[5] - 1 or 0
-if ARGV[5] and not waits and (not string.find(ARGV[5], '^[1-9]%d*$') or more >= 1048576) then
+local draws = ARGV[waits and 7 or 5]
+local more = draws and draws - 1 or 0
+if draws and (not string.find(draws, '^[1-9]%d*$') or more >= 1048576) then
     return redis.error_reply('ERR redlatch: tokens to be drawn must be a whole number from 1 to 1048576')
 end
 
@@ -58,13 +59,14 @@ local function said(token)
     return -1000 - token
 end
 
-local client, wanted
+local client, wanted, recalled
 if waits then
     -- included here: who does not wait would pay for it
     -- include line.inc
     client = client_of(field)
-    waits = {how = waits, among = ARGV[6], line = read_line(line, client), leave = leave, give_way = give_way}
+    waits = {how = waits, among = ARGV[6] == '1', line = read_line(line, client), leave = leave, give_way = give_way}
     wanted = others_stand(waits.line) and field .. ':wanted'
+    recalled = wanted and is_kept(field)
     waits.stand = function(...)
         -- and here: who is granted would
         -- include line_queue.inc
@@ -92,6 +94,11 @@ if ttl == -2 then
     local refused = last(key, lease)
     if waits and not refused then
         waits.leave(call, line, waits.line, client, waits.among)
+    end
+    if recalled and not refused then
+        -- here, too
+        -- include recall.inc
+        recall(key, {field})
     end
     return refused or token
 end

@@ -34,13 +34,14 @@ if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 1099511627776 then
     return redis.error_reply('ERR redlatch: lease must be a whole number of ms from 1 to 1099511627776')
 end
 
-local client, waits, line, wanted = nil, ARGV[5], KEYS[2], nil
+local client, waits, line, wanted, recalled = nil, ARGV[5], KEYS[2]
 if waits then
     -- included here: who does not wait would pay for it
     -- include line.inc
     client = client_of(field)
     waits = {how = waits, among = ARGV[6], line = read_line(line, client), leave = leave, give_way = give_way}
     wanted = others_stand(waits.line) and field .. ':wanted'
+    recalled = wanted and is_kept(field)
     waits.stand = function(...)
         -- and here: who is granted would
         -- include line_queue.inc
@@ -63,6 +64,11 @@ if ttl == -2 then
         call('hset', key, field, '1')
     end
     answer = last(key, lease) or -10
+    if recalled and answer == -10 then
+        -- and here: it is kept seldom
+        -- include recall.inc
+        recall(key, {field})
+    end
 else
     local held = call('hget', key, field)
     if not held then

@@ -336,12 +336,15 @@ static rdl__step_t remaining_begin(struct rdl__call *call, int64_t now)
 
 const struct rdl__verb rdl__cached_release = {
     RDL__RELEASES,
+    .undone = rdl__line_undone,
     .begin = release_begin,
     .answered = rdl__release_answered,
 };
 
 const struct rdl__verb rdl__cached_take = {
     RDL__TAKES,
+    .undo_once_more = rdl__line_left_over,
+    .undone = rdl__line_undone,
     .begin = take_begin,
     .encode = take_encode,
     .decode = take_decode,

@@ -188,6 +188,7 @@ static void drop(rdl_lock_t *lock)
     struct rdl__cache *cache;
     bool closing = rdl__client_call_begins(client) < 0, last;
 
+    rdl__line_dropped(name); /* as rdl__handle_drop */
     rdl__mutex_lock(&name->mu);
     lock->fn = NULL;
     rdl__list_remove(&lock->link); /* here, so that of two threads one has the last */

@@ -31,12 +31,16 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     call->n = -rdl__client_number(name->client);
     call->count = 1;
     call->hold.undo_count = 0;
+    ev.stands = rdl__line_stands(call, now);
+    ev.ttl_ms = RDL__LOOK_MS;
     return rdl__take_on(&call->take, &ev);
 }
 
 static const struct rdl__verb kept_take = {
     RDL__TAKES,
     .uncounted = true,
+    .undo_once_more = rdl__line_left_over,
+    .undone = rdl__line_undone,
     .begin = take_begin,
     .encode = rdl__take_encode,
     .decode = rdl__take_decode,
@@ -73,6 +77,7 @@ static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
     if (call->refused_words)
         return step;
     step.undo = call->rec != NULL && call->rec->may_come && rdl__record_ends_by(call->rec) > now;
+    step.undo |= rdl__line_released(call);
     if (call->answer != RDL__NO_HOLD) {
         rdl__call_freed(call);
         rdl__note_release(call, now);
@@ -84,6 +89,7 @@ static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
 
 static const struct rdl__verb kept_release = {
     RDL__RELEASES,
+    .undone = rdl__line_undone,
     .begin = release_begin,
     .answered = release_answered,
 };

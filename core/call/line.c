@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/call/line.h"
 
+#include "core/call/cached.h"
 #include "core/call/verb.h"
 
 #include <string.h>
@@ -112,12 +113,13 @@ static bool stays(const struct rdl__call *call)
     return rdl__name_waited_for(rdl__call_name(call));
 }
 
-/* Not where the next take may be sent before the answer, or has the host's lock to ask first. */
+/* Not where the next take may be sent before the answer, or has the host's lock to ask first; nor from a kept hold,
+ * behind which its client stands back. */
 static bool comes_back(const struct rdl__call *call)
 {
     const struct rdl__name *name = rdl__call_name(call);
 
-    return (atomic_load(&name->waiting) & RDL__COMES) != 0 && !name->settings.detaches &&
+    return (atomic_load(&name->waiting) & RDL__COMES) != 0 && !rdl__is_kept(call->n) && !name->settings.detaches &&
            name->settings.on_outage != RDL_OUTAGE_LOCAL;
 }
 

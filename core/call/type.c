@@ -87,27 +87,32 @@ static const char *const line_words[] = {
     [RDL__LINE_AGAIN] = "again", [RDL__LINE_AMONG] = "again", [RDL__LINE_YIELDS] = "yield", [RDL__LINE_TURN] = "turn",
     [RDL__LINE_STAYS] = "stay",  [RDL__LINE_READS] = "read",  [RDL__LINE_LEAVES] = "leave", [RDL__LINE_BACK] = "back"};
 
-void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside)
+void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside,
+                   int64_t tokens)
 {
     const struct rdl__name *name = rdl__call_name(call);
 
     bool stands = (call->line = (unsigned char)rdl__line_note_take(call)) != RDL__LINE_NOT;
-    bool among = call->line == RDL__LINE_AMONG;
+    bool draws = tokens > 0, among = call->line == RDL__LINE_AMONG;
+    unsigned args = rdl__wants_token(call) ? 4 : 3;
 
-    rdl__script_begin(to, script, eval, 1u + (beside != NULL) + stands,
-                      stands                   ? 5u + among
-                      : rdl__wants_token(call) ? 4
-                                               : 3);
+    if (stands)
+        args = draws ? 7 : 5u + among;
+    else if (draws)
+        args = 5;
+    rdl__script_begin(to, script, eval, 1u + (beside != NULL) + stands, args);
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
     if (beside != NULL)
         rdl__put_prefixed(to, beside, name);
     if (stands)
         rdl__put_channel(to, name);
-    rdl__put_wish(call, to, stands);
+    rdl__put_wish(call, to, stands || draws);
     if (stands)
         rdl__cmd_str(to, line_words[call->line]);
-    if (among)
-        rdl__cmd_arg(to, "1", 1);
+    if (among || (stands && draws))
+        rdl__cmd_arg(to, among ? "1" : "0", 1);
+    if (draws)
+        rdl__cmd_int(to, tokens);
 }
 
 /* ---- release, force, query -------------------------------------------------------------------------------------- */

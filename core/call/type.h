@@ -141,8 +141,10 @@ void rdl__decode_take(struct rdl__call *call, const struct rdl__reply *reply);
 
 /* KEYS the lock and, unless `beside` is NULL, prefix(beside, N); ARGV field, count, lease, and `1` if a token is
  * wanted. If the take says something of the client's place in line (rdl__line_note_take): KEYS the lock's channel, too;
- * ARGV whether a token is wanted in any case, what it says, and `1` if other calls of the client wait. */
-void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside);
+ * ARGV whether a token is wanted in any case, what it says, and `1` if other calls of the client wait (`0`: not). Last,
+ * in ARGV, how many `tokens` are to be drawn from a counter, as a script that has one takes it; 0: no such argument. */
+void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside,
+                   int64_t tokens);
 /* KEYS the lock, its channel; ARGV field, count, `spublish` where that is used. If the release says something of the
  * client's place in line (hold->line): ARGV field, count, `publish` or `spublish`, and what it says. */
 void rdl__put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count, int script);

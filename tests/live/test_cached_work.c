@@ -2,8 +2,11 @@
 /* test_cached_work.c - processes that share a lock which each of them keeps (option cache_ms), while their connections
  * are killed, scripts forgotten and the server stands still: nobody meets anybody, and nobody goes without.
  */
-#include "tests/live/live.h"
+#include "tests/live/kept.h"
 #include "tests/support/workload.h"
+
+#include <pthread.h>
+#include <time.h>
 
 static const char *const names[] = {"ledger", "journal"};
 
@@ -61,6 +64,113 @@ Test(cached_work, scripts_that_are_forgotten_bring_nobody_together)
     harm("SCRIPT FLUSH");
     expect_nobody_met();
 }
+
+/* ---- by turns --------------------------------------------------------------------------------------------------- */
+
+/* One of the clients that want a lock all the time, until they have had it so often together. */
+struct contender {
+    rdl_client_t *client;
+    rdl_lock_t *lock;
+    pthread_t thread;
+    int had;
+    _Atomic int *all;
+};
+
+enum { CONTENDERS = 4, ALL_TURNS = 6000, LONG_MS = 60000 };
+
+static void *contend(void *arg)
+{
+    struct contender *c = arg;
+    rdl_err_t e;
+
+    while (atomic_fetch_add(c->all, 1) < ALL_TURNS) {
+        if (rdl_try_lock(c->lock, SOON_MS, RDL_LEASE_AUTO, &e) != RDL_OK)
+            break;
+        (void)nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL); /* it works */
+        c->had++;
+        if (rdl_unlock(c->lock, &e) != RDL_OK)
+            break;
+    }
+    return NULL;
+}
+
+/* While their holds are recalled so soon that each asks the server for every take, too: then the lock is a plain one.
+ */
+Test(cached_work, clients_that_want_it_all_the_time_have_it_equally_often_and_a_release_wakes_one)
+{
+    struct contender all[CONTENDERS] = {0};
+    _Atomic int turns = 0;
+    int64_t scripts;
+    int sum = 0;
+
+    stage_open(&st);
+    for (int i = 0; i < CONTENDERS; i++) {
+        all[i] = (struct contender){.client = client_open(stage_uri(&st), NULL), .all = &turns};
+        all[i].lock = reentrant(all[i].client, NAME, LOCK_OPTIONS(.cache_ms = LONG_MS));
+    }
+    scripts = probe_calls(st.probe, "evalsha");
+    for (int i = 0; i < CONTENDERS; i++)
+        cr_assert_eq(pthread_create(&all[i].thread, NULL, contend, &all[i]), 0);
+    for (int i = 0; i < CONTENDERS; i++)
+        cr_assert_eq(pthread_join(all[i].thread, NULL), 0);
+    for (int i = 0; i < CONTENDERS; i++) {
+        cr_expect_geq(all[i].had, ALL_TURNS / CONTENDERS / 4, "client %d had it %d times", i, all[i].had);
+        sum += all[i].had;
+        rdl_lock_free(all[i].lock);
+        rdl_client_close(all[i].client);
+    }
+    cr_assert_eq(sum, ALL_TURNS);
+    scripts = probe_calls(st.probe, "evalsha") - scripts;
+    cr_assert_leq(scripts, 3 * ALL_TURNS, "%" PRId64 " scripts: a take and a release each, and a few refusals",
+                  scripts);
+}
+
+static void expect_in_line(int64_t count)
+{
+    cr_assert(WAIT_UNTIL(probe_int(st.probe, "HGET redisson_lock__channel:{" NAME "} count") == count, SOON_MS));
+}
+
+/* Who stands in line does not try, so it cannot recall what another one is granted before it. */
+Test(cached_work, hold_that_is_kept_is_recalled_by_who_stands_in_line_already)
+{
+    struct caller *second = caller_new(), *third = caller_new();
+    rdl_client_t *others[2];
+    rdl_lock_t *plain, *keeps, *waits;
+    int64_t scripts;
+
+    stage_open(&st);
+    others[0] = client_open(stage_uri(&st), NULL);
+    others[1] = client_open(stage_uri(&st), NULL);
+    plain = reentrant(st.client, NAME, NULL);
+    keeps = reentrant(others[0], NAME, LOCK_OPTIONS(.cache_ms = LONG_MS));
+    waits = reentrant(others[1], NAME, NULL);
+    for (int i = 0; i < 5; i++)
+        make_idle(keeps); /* so often that the next take is one that is kept, too */
+    take(plain);
+    caller_lock(second, keeps, RDL_LEASE_AUTO);
+    expect_in_line(1);
+    caller_lock(third, waits, RDL_LEASE_AUTO);
+    expect_in_line(2);
+    scripts = probe_calls(st.probe, "evalsha");
+    give(plain);
+    expect_result(RDL_OK, second, SOON_MS);
+    cr_assert_eq(probe_int(st.probe, "HLEN " NAME), 2, "its hold, and that it is wanted");
+    caller_unlock(second, keeps);
+    expect_result(RDL_OK, second, SOON_MS);
+    expect_result(RDL_OK, third, SOON_MS);
+    cr_assert_eq(probe_calls(st.probe, "evalsha") - scripts, 4, "two releases and two takes: it does not have to look");
+    caller_unlock(third, waits);
+    expect_result(RDL_OK, third, SOON_MS);
+    caller_free(second);
+    caller_free(third);
+    rdl_lock_free(waits);
+    rdl_lock_free(keeps);
+    rdl_lock_free(plain);
+    rdl_client_close(others[0]);
+    rdl_client_close(others[1]);
+}
+
+/* ---- harm ------------------------------------------------------------------------------------------------------- */
 
 /* Shorter than a lease. */
 Test(cached_work, server_that_stands_still_now_and_then_brings_nobody_together)

@@ -176,10 +176,10 @@ _Static_assert(sizeof kinds / sizeof kinds[0] == 0 RDL_LOCK_TYPES(ONE) RDL_LOCK_
                "each type of the registry has a row, and the read-write lock two for its two ends");
 
 const struct kind kept_kinds[] = {
-    {KEPT(reentrant), .cache_ms = 60, .holders = fields},
-    {KEPT(nonreentrant), .cache_ms = 200, .holders = fields},
+    {KEPT(reentrant), .line = true, .cache_ms = 60, .holders = fields},
+    {KEPT(nonreentrant), .line = true, .cache_ms = 200, .holders = fields},
     {KEPT(spin), .polls = true, .pause_ms = 128, .cache_ms = 100, .holders = fields},
-    {KEPT(fenced), .counted = true, .cache_ms = 20, .holders = fields},
+    {KEPT(fenced), .line = true, .counted = true, .cache_ms = 20, .holders = fields},
     {READ_WRITE("kept read-write", is_read_or_free), .cache_ms = 120},
     {READ_WRITE("kept read-write, writers preferred", is_not_wanted_alone), .mark_ms = 240, .cache_ms = 60},
 };
