@@ -18,6 +18,11 @@ void rdl__call_send_in_fan(struct rdl__call *call, struct rdl__fan *fan)
         rdl__call_hand_over(call, RDL__NEXT_END);
         return;
     }
+    if (step.what != RDL__DO_SEND) {
+        call->answer = step.hint_ms; /* as RDL__NEXT_WAIT has it */
+        rdl__call_hand_over(call, step.what == RDL__DO_WAIT ? RDL__NEXT_WAIT : RDL__NEXT_DELAY);
+        return;
+    }
     rdl__call_ready(call, &rdl__blocking_ops, RDL__WAY_CALLERS);
     if (rdl__fan_send(fan, rdl__call_lane(call), &call->req))
         return;

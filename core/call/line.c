@@ -91,6 +91,11 @@ bool rdl__line_stands(struct rdl__call *call, int64_t now)
     return true;
 }
 
+bool rdl__line_waits_first(const struct rdl__name *name)
+{
+    return (atomic_load(&name->waiting) & (RDL__YIELDS | RDL__OTHERS | RDL__AHEAD)) != 0;
+}
+
 void rdl__line_refused(const struct rdl__call *call)
 {
     if (call->line != RDL__LINE_NOT)

@@ -46,6 +46,10 @@ enum rdl__line rdl__line_note_undo(const struct rdl__call *call);
  * the owner has come back at once.  @thread any */
 bool rdl__line_stands(struct rdl__call *call, int64_t now);
 
+/* Does the client's next take give way to another, or stand in the line already, if it is one that may wait? A single
+ * try does neither.  @thread any */
+bool rdl__line_waits_first(const struct rdl__name *name);
+
 /* The client's own channel of that lock was told that it is its turn, and nobody waits; or it ends. False: the place is
  * not known to be nobody's, and who joins next tries at once. True: it is, and the client leaves; or the name is gone.
  * @thread loop */

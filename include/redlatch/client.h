@@ -85,8 +85,9 @@ typedef enum rdl_outage {
     /* Wrong where more than one host takes the lock. After local_after_ms without a server the lock is held on this
      * host alone (RDL_DEGRADED in lock.h): by a file in local_dir, which who takes the lock takes first, always, so
      * that the host's processes exclude each other whatever becomes of the server. Opening goes on without a server.
-     * For reentrant, nonreentrant, simple, spin and fenced locks, without `replicas` and RDL_RELEASE_UNCONFIRMED, that
-     * are no members; all other locks want another option of their own. Semaphores and latches go by RDL_OUTAGE_FAIL.
+     * For reentrant, nonreentrant, simple, spin and fenced locks, without `replicas`, `cache_ms` and
+     * RDL_RELEASE_UNCONFIRMED, that are no members; all other locks want another option of their own. Semaphores and
+     * latches go by RDL_OUTAGE_FAIL.
      */
     RDL_OUTAGE_LOCAL = 3,
 } rdl_outage_t;

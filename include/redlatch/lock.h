@@ -95,8 +95,8 @@ typedef struct rdl_lock_options {
      * 15000. */
     int64_t waiter_life_ms;
     int64_t peer_watchdog_ms; /* read-write locks only: see rdl_read_lock. 1 to 86400000; 0: 30000 */
-    /* Of rdl_red_lock alone. How long one server's answer is waited for, 1 to 3600000, never longer than the lease;
-     * 0: 50. */
+    /* Of rdl_red_lock alone. How long one server's answer is waited for, by each verb, 1 to 3600000, never longer than
+     * the lease of an acquire; 0: 50. A release that has too few answers by then is RDL_EUNKNOWN, and goes on. */
     int64_t node_timeout_ms;
     /* And how long a server must have been up to count: the longest lease that anybody who shares the lock asks for
      * (the call's own lease is the least in any case). 0: the first client's watchdog_lease_ms; RDL_UPTIME_ANY where a
@@ -125,8 +125,8 @@ typedef struct rdl_lock_options {
      * read-write lock the end that is used is kept, one at a time, the read end for all readers of the process, and
      * both are made with the same cache_ms; who comes to read while a writer elsewhere wants it waits up to 20 ms
      * before it asks, if it has that time. With tokens of RDL_FENCING_TIME, which a kept read-write lock has not, a
-     * pair takes a microsecond at least on average, and some ask the server. Not with `release`, nor as a member of a
-     * composite. */
+     * pair takes a microsecond at least on average, and some ask the server. Not with `release`, RDL_OUTAGE_LOCAL (also
+     * where it is the client's option), nor as a member of a composite. */
     int64_t cache_ms;
 } rdl_lock_options_t;
 
@@ -303,7 +303,7 @@ RDL_API int rdl_lock(rdl_lock_t *lock, int64_t lease_ms, rdl_err_t *err);
  * try again by themselves, for example when the lease would have ended. Errors: RDL_ENOTOWNER (the caller does not hold
  * it); RDL_ELOST (the hold was lost before); RDL_EUNKNOWN; RDL_ECONN; RDL_ESERVER; RDL_EINVAL; RDL_ENOMEM (it is held
  * as before; never of an owner without another call that is under way or being undone); RDL_EFORK; RDL_ECLOSED.
- * Blocks for at most command_timeout_ms, from its turn on.
+ * Blocks for at most command_timeout_ms, from its turn on; that of a red lock for node_timeout_ms, if that is less.
  *
  * With RDL_RELEASE_UNCONFIRMED the release is sent, and the call returns RDL_OK, or what can be said without the
  * server: RDL_ENOTOWNER, RDL_ELOST, RDL_EINVAL, RDL_EFORK, RDL_ECLOSED. (Only behind another verb of this owner on this

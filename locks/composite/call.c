@@ -15,6 +15,7 @@
  *   prepare --(queued)--> verb->begin --member calls--> verb->answered ... rdl__composite_end --handle_due--> conclude
  */
 #include "locks/composite/inner.h"
+#include "locks/composite/verbs.h"
 
 #include "core/base/err.h"
 
@@ -470,6 +471,8 @@ bool rdl__composite_handle_due(struct rdl__composite_op *call, int64_t now)
             rdl__composite_end(call, code);
     } else if (call->verb->acquires && now >= call->plan.wake_at) {
         call->verb->feed(call, &timer);
+    } else if (call->answers_by != 0 && now >= call->answers_by) {
+        rdl__composite_answers_are_late(call);
     }
     return rdl__composite_ended(call);
 }
@@ -481,7 +484,9 @@ int64_t rdl__composite_next_due(const struct rdl__composite_op *call)
         return turn_by(call);
     if (call->verb->acquires)
         return call->plan.wake_at;
-    return call->end_by != 0 ? call->end_by : RDL__NEVER;
+    if (call->end_by != 0 && (call->answers_by == 0 || call->end_by < call->answers_by))
+        return call->end_by;
+    return call->answers_by != 0 ? call->answers_by : RDL__NEVER;
 }
 
 void rdl__composite_conclude(struct rdl__composite_op *call)

@@ -37,6 +37,7 @@ struct rdl__composite_op {
     int64_t serial;           /* of the hold that it took */
     unsigned asked, answered; /* of verbs other than acquire, like the next */
     unsigned spared;          /* members that count, hold what is wanted, and need not be asked */
+    int64_t answers_by;       /* of a red lock: members that have not answered by then have failed; or 0 */
     int64_t end_by;      /* the home client closes: answers of other clients' members are waited for until then; or 0 */
     rdl_err_t why;       /* the member's error that is reported as the whole's */
     unsigned lost_count; /* how many members were lost, and their names */

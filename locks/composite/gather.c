@@ -167,6 +167,19 @@ static void sum_answered(struct rdl__composite_op *call, unsigned i, int64_t res
         rdl__composite_end(call, result);
 }
 
+/* What they may still do is unknown, and a release is repeated in the background. The last of them decides. */
+void rdl__composite_answers_are_late(struct rdl__composite_op *call)
+{
+    rdl_err_t late;
+
+    rdl__assert_locked(&rdl__composite_of_call(call)->mu);
+    call->answers_by = 0;
+    for (unsigned i = 0; i < rdl__composite_of_call(call)->member_count; i++)
+        if (call->call_at[i].under_way && !call->call_at[i].answered)
+            sum_answered(call, i, rdl__err_set(&late, RDL_EUNKNOWN, "a server has not answered within node_timeout_ms"),
+                         &late);
+}
+
 /* ---- asking ----------------------------------------------------------------------------------------------------- */
 
 static bool concerns_all(struct rdl__composite_op *call, unsigned i)
@@ -203,7 +216,8 @@ static bool spared(const struct rdl__composite_op *call, unsigned i, int64_t now
 
 static void ask_those(struct rdl__composite_op *call, int64_t now)
 {
-    unsigned n = rdl__composite_of_call(call)->member_count;
+    const struct rdl__composite *j = rdl__composite_of_call(call);
+    unsigned n = j->member_count;
     bool ask_it[RDL__COMPOSITE_MAX];
     int64_t result;
 
@@ -217,6 +231,10 @@ static void ask_those(struct rdl__composite_op *call, int64_t now)
 
         if (rc < 0)
             sum_answered(call, i, rc, &call->why);
+    }
+    if (j->plan->majority) {
+        call->answers_by = rdl__after_ms(now, j->options.member_timeout_ms);
+        rdl__composite_nudge(call); /* its timer */
     }
     if (call->asked == 0 && call->verb->add_up(call, &result))
         rdl__composite_end(call, result);

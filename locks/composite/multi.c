@@ -6,6 +6,9 @@
  * for as a single lock is, by message; of the granted members those before it are kept meanwhile and those behind it
  * released. Then comes the next round.
  *
+ * If others have a turn of a member first (core/call/line.h), it begins by waiting for that one, holding nothing: its
+ * tries give way to nobody, and it would take the members again before those whom its release has just woken.
+ *
  *   ROUND --all granted--> DONE
  *    |  ^
  *    v  | granted
@@ -71,6 +74,23 @@ static int64_t hold_until(struct rdl__plan *p, unsigned at, int64_t now)
     return rdl__after_ms(now, ms < p->most_hold_ms ? ms : p->most_hold_ms);
 }
 
+/* Nothing is held. Where several are to be waited for, the others are tried as the first one was: by the time that it
+ * is taken, whose turn they were has had a hop more to take them. */
+static void begin(struct rdl__plan *p, int64_t now)
+{
+    unsigned at = 0;
+
+    while (at < p->n && !p->member[at].waits)
+        at++;
+    if (p->one_try || at == p->n) {
+        begin_round(p, now);
+        return;
+    }
+    p->phase = RDL__PLAN_WAIT;
+    p->at = at;
+    rdl__plan_ask(p, at, RDL__MEMBER_WAIT, rdl__plan_left_ms(p, now));
+}
+
 static void wait_for(struct rdl__plan *p, unsigned at, int64_t now)
 {
     for (unsigned i = at + 1; i < p->n; i++)
@@ -124,7 +144,7 @@ static void multi_on(struct rdl__plan *p, const struct rdl__plan_event *ev)
 {
     switch (ev->kind) {
     case RDL__PLAN_START:
-        begin_round(p, ev->now);
+        begin(p, ev->now);
         break;
     case RDL__PLAN_ANSWER:
         answered(p, ev);

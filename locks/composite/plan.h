@@ -44,6 +44,7 @@ struct rdl__member {
     bool given_up;       /* ASKED, but a grant is no longer wanted */
     bool uncounted; /* TAKEN, but not towards the quorum: its server may have forgotten a holder, or has a vote already
                      */
+    bool waits;     /* multi.c: others have a turn of it before, so the first take of it waits; set before the start */
     bool open;      /* red.c: may be free: released, by us or by others, since it was last asked */
     bool was_open;  /* `open` before it was last asked: restored if that is not answered */
     bool anothers;  /* red.c: its last answer, wanted or not, was a refusal */
@@ -57,7 +58,7 @@ enum rdl__plan_phase { RDL__PLAN_ROUND, RDL__PLAN_WAIT, RDL__PLAN_PAUSE, RDL__PL
 
 struct rdl__plan {
     /* set before the start */
-    struct rdl__member *member; /* zeroed */
+    struct rdl__member *member; /* zeroed, but for `waits` */
     unsigned n;
     unsigned quorum;     /* how many members must be held */
     bool one_try;        /* one round, without waiting for a release */

@@ -13,6 +13,7 @@
 #include "locks/composite/verbs.h"
 
 #include "core/base/clock.h"
+#include "core/call/line.h"
 
 static void feed(struct rdl__composite_op *call, const struct rdl__plan_event *ev);
 
@@ -233,6 +234,8 @@ static void begin_take(struct rdl__composite_op *call, int64_t now)
     };
     if (!p->one_try)
         p->deadline = rdl__op_wait_ends(&call->op, 0);
+    for (unsigned i = 0; i < p->n; i++)
+        p->member[i].waits = rec->count == 0 && rdl__line_waits_first(rdl__member_lock(j, i)->name);
     rec->want = rec->count + 1;
     feed(call, &start);
 }

@@ -12,4 +12,7 @@ extern const struct rdl__composite_verb rdl__composite_force;
 extern const struct rdl__composite_verb rdl__composite_is_locked;
 extern const struct rdl__composite_verb rdl__composite_remaining;
 
+/* Of a verb of gather.c: who has not answered by now has failed. It ends.  @locks mu */
+void rdl__composite_answers_are_late(struct rdl__composite_op *call);
+
 #endif

@@ -3,6 +3,9 @@
 #include "tests/live/live.h"
 #include "tests/support/counting_alloc.h"
 
+#include <pthread.h>
+#include <time.h>
+
 #define LEASE_MS 10000
 
 LIVE_SUITE(multi, 60);
@@ -460,6 +463,67 @@ Test(multi, overlapping_sets_exclude_each_other_and_never_wait_in_a_circle)
     }
     rdl_client_close(other);
 }
+
+/* ---- turns ------------------------------------------------------------------------------------------------------ */
+
+/* Clients that want their lock all the time, until they have had theirs so often together. */
+enum { CONTENDERS = 3, ALL_TURNS = 3000 };
+
+struct contender {
+    rdl_client_t *client;
+    rdl_lock_t *single[2], *lock;
+    pthread_t thread;
+    int had;
+    _Atomic int *all;
+};
+
+static void *contend(void *arg)
+{
+    struct contender *c = arg;
+    rdl_err_t e;
+
+    while (atomic_fetch_add(c->all, 1) < ALL_TURNS) {
+        if (rdl_try_lock(c->lock, SOON_MS, RDL_LEASE_AUTO, &e) != RDL_OK)
+            break;
+        (void)nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL); /* it works */
+        c->had++;
+        if (rdl_unlock(c->lock, &e) != RDL_OK)
+            break;
+    }
+    return NULL;
+}
+
+Test(multi, gives_way_to_who_waits_for_one_of_its_members)
+{
+    struct contender all[CONTENDERS] = {0};
+    _Atomic int turns = 0;
+    int sum = 0;
+
+    stage_open(&st);
+    for (int i = 0; i < CONTENDERS; i++) {
+        struct contender *c = &all[i];
+
+        *c = (struct contender){.client = client_open(stage_uri(&st), NULL), .all = &turns};
+        c->single[0] = reentrant(c->client, "x", NULL);
+        c->single[1] = reentrant(c->client, "y", NULL);
+        c->lock = i == 0 ? reentrant(c->client, "x", NULL) : make(c->single, 2);
+    }
+    for (int i = 0; i < CONTENDERS; i++)
+        cr_assert_eq(pthread_create(&all[i].thread, NULL, contend, &all[i]), 0);
+    for (int i = 0; i < CONTENDERS; i++)
+        cr_assert_eq(pthread_join(all[i].thread, NULL), 0);
+    for (int i = 0; i < CONTENDERS; i++) {
+        cr_expect_geq(all[i].had, ALL_TURNS / CONTENDERS / 4, "client %d had it %d times", i, all[i].had);
+        sum += all[i].had;
+        rdl_lock_free(all[i].lock);
+        rdl_lock_free(all[i].single[0]);
+        rdl_lock_free(all[i].single[1]);
+        rdl_client_close(all[i].client);
+    }
+    cr_assert_eq(sum, ALL_TURNS);
+}
+
+/* ---- cancelled, and refused ------------------------------------------------------------------------------------- */
 
 /* Whatever moment: nothing is left but the foreign hold. */
 Test(multi, canceled_at_any_moment_leaves_nothing)

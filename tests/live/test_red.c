@@ -1,75 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* test_red.c - one lock on five servers: a majority is enough, less is nothing, and what is lost is lost. */
-#include "tests/live/live.h"
-
-#define N 5
-#define LEASE_MS 10000
-#define NAME "majority"
-
-static struct server *server[N];
-static struct probe *probe[N];
-static rdl_client_t *client[2][N]; /* ours, the rival's */
-static rdl_lock_t *member[2][N];
-static rdl_lock_t *red[2];
-
-static void fini(void)
-{
-    for (int side = 0; side < 2; side++) {
-        rdl_lock_free(red[side]);
-        for (int i = 0; i < N; i++)
-            rdl_lock_free(member[side][i]);
-        for (int i = 0; i < N; i++)
-            rdl_client_close(client[side][i]);
-    }
-    for (int i = 0; i < N; i++) {
-        probe_close(probe[i]);
-        server_stop(server[i]);
-    }
-}
+#include "tests/live/red.h"
 
 TestSuite(red, .fini = fini, .timeout = 60);
-
-static void open_with(const rdl_client_options_t *client_options, const rdl_lock_options_t *options)
-{
-    for (int i = 0; i < N; i++) {
-        server[i] = server_start(&(struct server_options){.tcp = true}); /* which has a short name in errors */
-        probe[i] = probe_open(server[i]);
-    }
-    for (int side = 0; side < 2; side++) {
-        for (int i = 0; i < N; i++) {
-            client[side][i] = client_open(server_uri(server[i]), client_options);
-            member[side][i] = reentrant(client[side][i], NAME, LOCK_OPTIONS(.fencing = RDL_FENCING_TIME));
-        }
-        expect(RDL_OK, rdl_red_lock(member[side], N, options, &red[side], &err));
-    }
-}
-
-/* Servers of a test are young; 5 s rather than 50 ms, because the machine may be busy. */
-#define NODE_TIMEOUT_MS SOON_MS
-#define TOLERANT LOCK_OPTIONS(.min_uptime_ms = RDL_UPTIME_ANY, .node_timeout_ms = NODE_TIMEOUT_MS)
-#define SHORT_MS 1500
-#define IMPATIENT LOCK_OPTIONS(.min_uptime_ms = RDL_UPTIME_ANY, .node_timeout_ms = SHORT_MS)
-
-static int keys(void)
-{
-    int n = 0;
-
-    for (int i = 0; i < N; i++)
-        n += probe[i] != NULL && probe_keys(probe[i]) > 0;
-    return n;
-}
-
-static void pause_some(int n)
-{
-    for (int i = 0; i < n; i++)
-        server_pause(server[i]);
-}
-
-static void resume_some(int n)
-{
-    for (int i = 0; i < n; i++)
-        server_resume(server[i]);
-}
 
 /* M9 */
 Test(red, M9_majority_grants_and_all_are_released)
@@ -154,6 +87,32 @@ Test(red, M8_minority_that_hangs_later_costs_nothing_and_is_tidied)
     cr_expect_lt(now_ms() - start, NODE_TIMEOUT_MS);
     resume_some(2);
     use_it_for_a_while();
+    cr_assert(WAIT_UNTIL(keys() == 0, SOON_MS));
+}
+
+/* Of the three servers that it was taken on one hangs. */
+Test(red, T15_answers_to_a_release_and_an_extend_are_waited_for_the_node_timeout)
+{
+    int64_t start;
+
+    open_with(OPTIONS(.command_timeout_ms = 20000), IMPATIENT);
+    use_it_for_a_while();
+    server_pause(server[3]);
+    server_pause(server[4]);
+    expect(RDL_OK, rdl_try_lock(red[0], SOON_MS, LEASE_MS, &err));
+    server_pause(server[0]);
+    start = now_ms();
+    expect(RDL_EUNKNOWN, rdl_extend(red[0], LEASE_MS, &err));
+    expect_between(SHORT_MS - 1, now_ms() - start, SHORT_MS + SLACK_MS);
+    cr_assert(strstr(err.message, "node_timeout_ms") != NULL, "%s", err.message);
+    start = now_ms();
+    expect(RDL_EUNKNOWN, rdl_unlock(red[0], &err));
+    expect_between(SHORT_MS - 1, now_ms() - start, SHORT_MS + SLACK_MS);
+    start = now_ms();
+    expect(RDL_EUNKNOWN, (int)rdl_remaining_ms(red[1], &err));
+    expect_between(SHORT_MS - 1, now_ms() - start, SHORT_MS + SLACK_MS);
+    for (int i = 0; i < N; i += i == 0 ? 3 : 1)
+        server_resume(server[i]);
     cr_assert(WAIT_UNTIL(keys() == 0, SOON_MS));
 }
 

@@ -18,7 +18,7 @@ static void on(struct rdl__plan_event ev)
     ops->on(&plan, &ev);
 }
 
-static void start(const struct rdl__plan_ops *which, unsigned n, int64_t deadline)
+static void prepare(const struct rdl__plan_ops *which, unsigned n, int64_t deadline)
 {
     memset(member, 0, sizeof member);
     ops = which;
@@ -31,6 +31,11 @@ static void start(const struct rdl__plan_ops *which, unsigned n, int64_t deadlin
                               .most_hold_ms = 100,
                               .retry = {.kind = RDL_RETRY_FIXED, .min_ms = 20, .max_ms = 20},
                               .wake_at = RDL__NEVER};
+}
+
+static void start(const struct rdl__plan_ops *which, unsigned n, int64_t deadline)
+{
+    prepare(which, n, deadline);
     on((struct rdl__plan_event){.kind = RDL__PLAN_START});
 }
 
@@ -107,6 +112,30 @@ Test(plan_multi, goes_on_waiting_empty_handed_when_it_has_held_some_for_long_eno
     cr_assert_eq(told(0), RDL__MEMBER_RELEASE);
     cr_assert_eq(told(1), RDL__MEMBER_NOTHING);
     cr_assert_eq(plan.wake_at, RDL__NEVER);
+}
+
+Test(plan_multi, waits_first_for_a_member_that_others_have_a_turn_of)
+{
+    prepare(&rdl__multi_ops, 3, RDL__NEVER);
+    member[1].waits = true;
+    member[2].waits = true;
+    on((struct rdl__plan_event){.kind = RDL__PLAN_START});
+    cr_assert_eq(told(0), RDL__MEMBER_NOTHING);
+    cr_assert_eq(told(1), RDL__MEMBER_WAIT);
+    cr_assert_eq(told(2), RDL__MEMBER_NOTHING);
+    cr_assert_eq(plan.wake_at, RDL__NEVER); /* nothing is held meanwhile */
+    answer_at(1, 1, RDL_OK, 300);
+    cr_assert_eq(told(0), RDL__MEMBER_TRY);
+    cr_assert_eq(told(1), RDL__MEMBER_EXTEND);
+    cr_assert_eq(told(2), RDL__MEMBER_TRY);
+}
+
+Test(plan_multi, single_try_gives_way_to_nobody)
+{
+    prepare(&rdl__multi_ops, 2, 0);
+    member[0].waits = true;
+    on((struct rdl__plan_event){.kind = RDL__PLAN_START});
+    all_told(RDL__MEMBER_TRY);
 }
 
 Test(plan_multi, error_of_one_lets_go_of_all)
