@@ -136,6 +136,7 @@ Test(plan_multi, single_try_gives_way_to_nobody)
     member[0].waits = true;
     on((struct rdl__plan_event){.kind = RDL__PLAN_START});
     all_told(RDL__MEMBER_TRY);
+    cr_assert_eq(plan.phase, RDL__PLAN_ROUND);
 }
 
 Test(plan_multi, error_of_one_lets_go_of_all)
