@@ -198,7 +198,7 @@ void rdl__watchdog_examine(struct rdl__watchdog *wd, struct rdl__renewer *at)
 {
     rdl__assert_on_loop(wd->loop);
     rdl__mutex_lock(&wd->mu);
-    for (struct rdl__heap_node *n = rdl__heap_min(&wd->heap); n != NULL; n = rdl__heap_next(n)) {
+    for (struct rdl__heap_node *n = NULL; (n = rdl__agenda_next(&wd->agenda, n)) != NULL;) {
         struct rdl__hold *hold = rdl__container(n, struct rdl__hold, node);
 
         if (!rdl__hold_under_way(hold) && hold->state != RDL_DEGRADED && rdl__renewer_of(wd, hold) == at)
@@ -212,7 +212,7 @@ void rdl__watchdog_doubt(struct rdl__watchdog *wd, int64_t n)
 {
     rdl__assert_on_loop(wd->loop);
     rdl__mutex_lock(&wd->mu);
-    for (struct rdl__heap_node *node = rdl__heap_min(&wd->heap); node != NULL; node = rdl__heap_next(node)) {
+    for (struct rdl__heap_node *node = NULL; (node = rdl__agenda_next(&wd->agenda, node)) != NULL;) {
         struct rdl__hold *hold = rdl__container(node, struct rdl__hold, node);
 
         if ((n != 0 && hold->id.n != n) || hold->state == RDL_DEGRADED)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* schedule.c - when something is due for a hold, and its changes of state.
  *
- * A hold sits in the heap under the next moment at which something is due: its renewal, its becoming at risk, its end.
- * While a renewal is under way the heap still knows when the hold would be at risk or lost.
+ * A hold stands in the agenda under the next moment at which something is due: its renewal, its becoming at risk, its
+ * end. While a renewal is under way the agenda still knows when the hold would be at risk or lost.
  *
  * A hold is renewed every third of its lease, each time a random bit earlier, so that holds taken together are not
  * renewed together for ever. It is AT_RISK when less than a third of the lease is left: two renewals in a row were not
@@ -33,11 +33,11 @@ int64_t rdl__watchdog_expiry(const struct rdl__watchdog *wd, int64_t granted_at,
     return end + (end - rdl__watchdog_validity(wd, granted_at, lease_ms));
 }
 
-/* Put the hold there in the heap, and wake the loop if that is first.  @locks mu */
+/* Put the hold there in the agenda, and wake the loop if that is first.  @locks mu */
 static void move_to(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t at)
 {
     rdl__assert_locked(&wd->mu);
-    rdl__heap_move(&wd->heap, &hold->node, at);
+    rdl__agenda_move(&wd->agenda, &hold->node, at);
     if (at < wd->armed && !wd->closed) {
         wd->armed = at;
         rdl__loop_post(wd->loop, &wd->rearm);
@@ -80,13 +80,13 @@ static bool lacks_renewal(const struct rdl__hold *hold)
 
 /* ---- leaving ---------------------------------------------------------------------------------------------------- */
 
-/* Take the hold out of the heap, its list and its batch.  @locks mu */
+/* Take the hold out of the agenda, its list and its batch.  @locks mu */
 static void detach(struct rdl__watchdog *wd, struct rdl__hold *hold)
 {
     rdl__assert_locked(&wd->mu);
     if (rdl__heap_has(&hold->node) && hold->acks.replicas > 0)
         wd->acked_holds--;
-    rdl__heap_remove(&wd->heap, &hold->node);
+    rdl__agenda_remove(&wd->agenda, &hold->node);
     if (hold->renewal == RDL__RENEWAL_DUE)
         rdl__list_remove(&hold->due);
     else if (hold->renewal == RDL__RENEWAL_SENT)

@@ -26,7 +26,7 @@ struct rdl__watchdog {
 
     /* any thread, under mu */
     struct rdl__mutex mu;
-    struct rdl__heap heap;
+    struct rdl__agenda agenda;
     int64_t armed;        /* when the timer will go off */
     unsigned acked_holds; /* holds that want replicas' confirmation */
     bool closed;

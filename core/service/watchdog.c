@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* watchdog.c - the timer of the heap of holds: it takes from the heap what is due.
+/* watchdog.c - the timer of the agenda of holds: it takes from that what is due.
  *
  * schedule.c decides when that is; renewer.c sends renewals.
  *
@@ -11,7 +11,8 @@
 
 #define TOGETHER 20 /* renewals of one tick, as far as holds are nearly due */
 
-/* Handle the first hold of the heap, if something is due; add 1 to *count if that is a renewal. False: nothing is due.
+/* Handle the first hold of the agenda, if something is due; add 1 to *count if that is a renewal. False: nothing is
+ * due.
  * @thread loop  @locks none */
 static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
 {
@@ -23,7 +24,7 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
 
     rdl__assert_on_loop(wd->loop);
     rdl__mutex_lock(&wd->mu);
-    first = wd->closed ? NULL : rdl__heap_min(&wd->heap);
+    first = wd->closed ? NULL : rdl__agenda_min(&wd->agenda);
     if (first == NULL || first->at > now) {
         wd->armed = first == NULL ? RDL__NEVER : first->at;
         rdl__mutex_unlock(&wd->mu);
@@ -37,7 +38,7 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
         hold->renew_at = rdl__after_ms(now, RDL__RESTORE_MS);
         hold->ops->pin(hold);
         news = RDL_DEGRADED;
-        rdl__heap_move(&wd->heap, &hold->node, rdl__hold_next_due(hold));
+        rdl__agenda_move(&wd->agenda, &hold->node, rdl__hold_next_due(hold));
     } else {
         listens = rdl__hold_wants_listening(wd, hold);
         wd->listens = wd->listens || listens;
@@ -54,7 +55,7 @@ static bool step(struct rdl__watchdog *wd, int64_t now, unsigned *count)
                 news = RDL_AT_RISK;
             }
         }
-        rdl__heap_move(&wd->heap, &hold->node, rdl__hold_next_due(hold));
+        rdl__agenda_move(&wd->agenda, &hold->node, rdl__hold_next_due(hold));
     }
     rdl__mutex_unlock(&wd->mu);
     if (listens)
@@ -80,15 +81,15 @@ static void add_nearly_due(struct rdl__watchdog *wd, unsigned count, int64_t now
 
     rdl__assert_on_loop(wd->loop);
     rdl__mutex_lock(&wd->mu);
-    while (count++ < TOGETHER && !wd->closed && (first = rdl__heap_min(&wd->heap)) != NULL) {
+    while (count++ < TOGETHER && !wd->closed && (first = rdl__agenda_min(&wd->agenda)) != NULL) {
         struct rdl__hold *hold = rdl__container(first, struct rdl__hold, node);
 
         if (!nearly_due(hold, now))
             break;
         rdl__renewer_due(rdl__renewer_of(wd, hold), hold);
-        rdl__heap_move(&wd->heap, &hold->node, rdl__hold_next_due(hold));
+        rdl__agenda_move(&wd->agenda, &hold->node, rdl__hold_next_due(hold));
     }
-    first = rdl__heap_min(&wd->heap);
+    first = rdl__agenda_min(&wd->agenda);
     wd->armed = first == NULL || wd->closed ? RDL__NEVER : first->at;
     rdl__mutex_unlock(&wd->mu);
 }
@@ -170,7 +171,7 @@ bool rdl__watchdog_holds(struct rdl__watchdog *wd)
     bool holds;
 
     rdl__mutex_lock(&wd->mu);
-    holds = rdl__heap_min(&wd->heap) != NULL;
+    holds = rdl__agenda_min(&wd->agenda) != NULL;
     rdl__mutex_unlock(&wd->mu);
     return holds;
 }

@@ -5,15 +5,15 @@
  * after a release. Its user embeds a struct rdl__hold and fills in its facts; the watchdog knows no lock type.
  *
  *   schedule.c   a hold's changes: added, raised, confirmed, lost, removed; when something is due for it
- *   watchdog.c   the heap's timer: what is due now
+ *   watchdog.c   the agenda's timer: what is due now
  *   renewer.c    one server's renewals: holds that are due there go into batches
  *   renewal.c    one batch: its request, and its answers
  */
 #ifndef REDLATCH_SERVICE_WATCHDOG_H
 #define REDLATCH_SERVICE_WATCHDOG_H
 
+#include "core/base/agenda.h"
 #include "core/base/entropy.h"
-#include "core/base/heap.h"
 #include "core/base/list.h"
 #include "core/base/sink.h"
 #include "core/base/sync.h"
@@ -73,7 +73,7 @@ struct rdl__hold {
     uint8_t by_itself : 1;      /* its next renewal is a batch of its own */
     uint8_t again : 1;          /* what is under way may have been answered too early: ask again after it */
     uint8_t renewal : 2;        /* enum rdl__renewal */
-    struct rdl__heap_node node; /* in the heap, by when something is due */
+    struct rdl__heap_node node; /* in the agenda, by when something is due */
     union {
         struct rdl__link due;     /* RDL__RENEWAL_DUE: on its renewer's list */
         struct rdl__hold **place; /* RDL__RENEWAL_SENT: in the batch */

@@ -451,6 +451,8 @@ bool rdl__composite_handle_due(struct rdl__composite_op *call, int64_t now)
     rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (queued && code == RDL_OK && now >= turn_by(call))
         code = RDL_ETIMEDOUT;
+    if (!rdl__composite_ended(call) && call->answers_by != 0 && now >= call->answers_by)
+        rdl__composite_answers_are_late(call);
     if (rdl__composite_ended(call))
         return true;
     if (call->phase == RDL__COMPOSITE_HAS_TURN) {
@@ -471,8 +473,6 @@ bool rdl__composite_handle_due(struct rdl__composite_op *call, int64_t now)
             rdl__composite_end(call, code);
     } else if (call->verb->acquires && now >= call->plan.wake_at) {
         call->verb->feed(call, &timer);
-    } else if (call->answers_by != 0 && now >= call->answers_by) {
-        rdl__composite_answers_are_late(call);
     }
     return rdl__composite_ended(call);
 }
