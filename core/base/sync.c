@@ -26,6 +26,15 @@ static void futex(struct rdl__parker *p, int op, uint32_t value, const struct ti
     (void)syscall(SYS_futex, &p->word, op, value, timeout, NULL, 0);
 }
 
+#ifdef REDLATCH_ASSERTS
+unsigned *rdl__mutexes_held(void)
+{
+    static _Thread_local unsigned held;
+
+    return &held;
+}
+#endif
+
 int rdl__mutex_init(struct rdl__mutex *mu)
 {
 #ifdef REDLATCH_ASSERTS

@@ -20,6 +20,10 @@ struct rdl__mutex {
 #endif
 };
 
+#ifdef REDLATCH_ASSERTS
+unsigned *rdl__mutexes_held(void); /* how many the calling thread has locked */
+#endif
+
 int rdl__mutex_init(struct rdl__mutex *mu); /* RDL_OK or RDL_ENOMEM */
 void rdl__mutex_done(struct rdl__mutex *mu);
 
@@ -28,6 +32,7 @@ static inline void rdl__mutex_lock(struct rdl__mutex *mu)
     (void)pthread_mutex_lock(&mu->m);
 #ifdef REDLATCH_ASSERTS
     __atomic_store_n(&mu->holder, pthread_self(), __ATOMIC_RELAXED);
+    ++*rdl__mutexes_held();
 #endif
 }
 
@@ -35,14 +40,18 @@ static inline void rdl__mutex_unlock(struct rdl__mutex *mu)
 {
 #ifdef REDLATCH_ASSERTS
     __atomic_store_n(&mu->holder, (pthread_t)0, __ATOMIC_RELAXED);
+    --*rdl__mutexes_held();
 #endif
     (void)pthread_mutex_unlock(&mu->m);
 }
 
-/* A function whose comment says `@locks mu` says it to the machine as well; nothing in release. */
+/* A function whose comment says `@locks mu` says it to the machine as well; and where the user's code is called, that
+ * the calling thread has no mutex of ours. Nothing in release. */
 #ifdef REDLATCH_ASSERTS
+#define rdl__assert_none_locked() assert(*rdl__mutexes_held() == 0)
 #define rdl__assert_locked(mu) assert(__atomic_load_n(&(mu)->holder, __ATOMIC_RELAXED) == pthread_self())
 #else
+#define rdl__assert_none_locked() ((void)0)
 #define rdl__assert_locked(mu) ((void)0)
 #endif
 
