@@ -29,10 +29,16 @@ static uint32_t take_note(struct rdl__name *name, uint32_t bits)
     return (atomic_load(&name->waiting) & bits) == 0 ? 0 : atomic_fetch_and(&name->waiting, ~bits) & bits;
 }
 
-/* Who waits and is overtaken by others again and again, such as give way to nobody, is owed as many turns. */
+/* Who waits and is overtaken by others again and again, such as give way to nobody, is owed as many turns. Those are
+ * its client's: another call of it that has only begun to wait takes none of them away. */
 static void count_turns(const struct rdl__call *call)
 {
-    atomic_store(&rdl__call_name(call)->turns, call->take.tries < OVERTAKEN_TRIES ? 0 : call->take.tries);
+    _Atomic uint16_t *turns = &rdl__call_name(call)->turns;
+    uint16_t owed = atomic_load(turns), tries = call->take.tries;
+
+    while (tries >= OVERTAKEN_TRIES && tries > owed)
+        if (atomic_compare_exchange_weak(turns, &owed, tries))
+            return;
 }
 
 /* Others have heard the release: a turn that the client is owed is used up. False: none is, so it gives way. */

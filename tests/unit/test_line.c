@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_line.c - a client's place in the line beside a lock, by what is noted of it: which lock a channel is of.
+/* test_line.c - a client's place in the line beside a lock, by what is noted of it: which lock a channel is of, and
+ * how many turns are owed.
  *
  * The client is a real one, and lazy: nobody is there, and nothing is sent. The tests do what a server's answers do.
  */
@@ -112,4 +113,34 @@ Test(line, turn_is_that_of_the_lock_whose_channel_it_is_whatever_braces_its_name
         rdl_lock_free(alike);
         rdl_lock_free(lock);
     }
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------------ */
+
+/* A call that waits sends a try, after so many that were refused. */
+static void try_after(rdl_lock_t *lock, uint16_t refused)
+{
+    struct rdl__call call = {.verb = &rdl__verb_take, .ops = lock->ops, .count = 1};
+
+    call.op.lock = lock;
+    call.waiter.channel = (struct rdl__channel *)(void *)&call;
+    call.take.tries = refused;
+    (void)rdl__line_note_take(&call);
+}
+
+Test(line, turns_that_a_client_is_owed_are_not_taken_away_by_another_call_of_it)
+{
+    rdl_lock_t *lock = lock_of("ab");
+
+    try_after(lock, 15);
+    cr_assert_eq(atomic_load(&lock->name->turns), 0);
+    try_after(lock, 16);
+    cr_assert_eq(atomic_load(&lock->name->turns), 16);
+    try_after(lock, 20);
+    cr_assert_eq(atomic_load(&lock->name->turns), 20);
+    try_after(lock, 1);
+    cr_assert_eq(atomic_load(&lock->name->turns), 20);
+    try_after(lock, 17);
+    cr_assert_eq(atomic_load(&lock->name->turns), 20);
+    rdl_lock_free(lock);
 }
