@@ -493,13 +493,13 @@ void rdl__call_tidy(struct rdl__record *rec, int64_t n)
     post_undo(call);
 }
 
-void rdl__call_leave_line(struct rdl__name *name)
+bool rdl__call_leave_line(struct rdl__name *name)
 {
     rdl_owner_t *owner;
     struct rdl__call *call = NULL;
 
     if (rdl__client_call_begins(name->client) < 0)
-        return;
+        return false;
     if (rdl__owner_self(name->client, &owner) == RDL_OK)
         call = make_undo(name, owner, NULL);
     if (call != NULL) {
@@ -508,4 +508,5 @@ void rdl__call_leave_line(struct rdl__name *name)
         post_undo(call);
     }
     rdl__client_call_ends(name->client);
+    return call != NULL;
 }

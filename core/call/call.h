@@ -76,7 +76,8 @@ void rdl__call_fan_leave(struct rdl__fan *fan);
  * none */
 void rdl__call_tidy(struct rdl__record *rec, int64_t n);
 
-/* The client stands in that lock's line, and no call of it waits: it leaves.  @thread any  @locks none */
-void rdl__call_leave_line(struct rdl__name *name);
+/* The client stands in that lock's line, and no call of it waits: it leaves. False: it does not, as there is no memory
+ * or no handle, or the client closes.  @thread any  @locks none */
+bool rdl__call_leave_line(struct rdl__name *name);
 
 #endif

@@ -242,19 +242,18 @@ static void names_of_channel(rdl_client_t *client, const char *channel, size_t l
 
 void rdl__line_dropped(struct rdl__name *name)
 {
-    if (take_note(name, RDL__AHEAD) != 0)
-        rdl__call_leave_line(name);
+    if (take_note(name, RDL__AHEAD) != 0 && !rdl__call_leave_line(name))
+        note(name, RDL__AHEAD); /* it stands there yet: its turn will be heard */
 }
 
-/* Its turn came to nobody. False: the place is not known to be nobody's.  @thread loop  @locks none */
+/* Its turn came to nobody. False: the place is not known to be nobody's, or it cannot leave it.  @thread loop  @locks
+ * none */
 static bool leaves_unheard(struct rdl__name *name)
 {
     bool stands = (take_note(name, RDL__AHEAD | RDL__COMES) & RDL__AHEAD) != 0;
 
     rdl__assert_on_loop(rdl__client_loop(name->client));
-    if (stands)
-        rdl__call_leave_line(name);
-    return stands;
+    return stands && rdl__call_leave_line(name);
 }
 
 bool rdl__line_unheard(rdl_client_t *client, const char *channel, size_t len)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_line.c - a client's place in the line beside a lock, by what is noted of it: which lock a channel is of, and
- * how many turns are owed.
+/* test_line.c - a client's place in the line beside a lock, by what is noted of it: which lock a channel is of, what
+ * becomes of a place without memory, and how many turns are owed.
  *
  * The client is a real one, and lazy: nobody is there, and nothing is sent. The tests do what a server's answers do.
  */
@@ -62,6 +62,7 @@ static bool is_ahead(const rdl_lock_t *lock)
 static struct turn {
     struct rdl__task task;
     const rdl_lock_t *lock;
+    bool no_memory;
     bool left; /* what it was answered */
     _Atomic bool over;
 } turn;
@@ -74,15 +75,17 @@ static void tell_turn(struct rdl__task *task, int64_t now)
     (void)now;
     rdl__buf_init(&channel, &client->mem);
     rdl__own_channel_name(&channel, t->lock->name);
+    counting_alloc_fail_from(&counting, t->no_memory ? 1 : 0);
     t->left = rdl__line_unheard(client, channel.data, channel.len);
+    counting_alloc_fail_from(&counting, 0);
     rdl__buf_done(&channel);
     atomic_store(&t->over, true);
 }
 
 /* Is the place known to be nobody's, and left? */
-static bool leaves_at_turn_of(const rdl_lock_t *lock)
+static bool leaves_at_turn_of(const rdl_lock_t *lock, bool no_memory)
 {
-    turn = (struct turn){.lock = lock};
+    turn = (struct turn){.lock = lock, .no_memory = no_memory};
     rdl__task_init(&turn.task, tell_turn);
     rdl__loop_post(rdl__client_loop(client), &turn.task);
     cr_assert(WAIT_UNTIL(atomic_load(&turn.over), SOON_MS));
@@ -93,9 +96,9 @@ Test(line, place_is_given_up_at_the_turn_of_nobody)
 {
     rdl_lock_t *lock = lock_ahead("ab");
 
-    cr_assert(leaves_at_turn_of(lock));
+    cr_assert(leaves_at_turn_of(lock, false));
     cr_assert(!is_ahead(lock));
-    cr_assert(!leaves_at_turn_of(lock), "its next call may be about to join");
+    cr_assert(!leaves_at_turn_of(lock, false), "its next call may be about to join");
     rdl_lock_free(lock);
 }
 
@@ -107,12 +110,34 @@ Test(line, turn_is_that_of_the_lock_whose_channel_it_is_whatever_braces_its_name
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         rdl_lock_t *lock = lock_ahead(names[i][0]), *alike = lock_of(names[i][1]);
 
-        cr_assert(leaves_at_turn_of(lock), "%s beside %s", names[i][0], names[i][1]);
+        cr_assert(leaves_at_turn_of(lock, false), "%s beside %s", names[i][0], names[i][1]);
         cr_assert(!is_ahead(lock), "%s beside %s", names[i][0], names[i][1]);
-        cr_assert(!leaves_at_turn_of(lock));
+        cr_assert(!leaves_at_turn_of(lock, false));
         rdl_lock_free(alike);
         rdl_lock_free(lock);
     }
+}
+
+/* Who joins next tries at once, and does not sleep on the word of a place whose turn is over. */
+Test(line, place_that_cannot_be_given_up_without_memory_is_not_waited_at)
+{
+    rdl_lock_t *lock = lock_ahead("ab");
+
+    cr_assert(!leaves_at_turn_of(lock, true));
+    cr_assert(!is_ahead(lock));
+    rdl_lock_free(lock);
+}
+
+/* The client stands there yet, and its turn will be heard. */
+Test(line, place_that_a_freed_handle_cannot_give_up_without_memory_is_kept)
+{
+    rdl_lock_t *first = lock_ahead("ab"), *second = lock_of("ab");
+
+    counting_alloc_fail_from(&counting, 1);
+    rdl_lock_free(first);
+    counting_alloc_fail_from(&counting, 0);
+    cr_assert(is_ahead(second));
+    rdl_lock_free(second);
 }
 
 /* ---- turns ------------------------------------------------------------------------------------------------------ */
