@@ -58,6 +58,7 @@ void rdl__log_again(const struct rdl__sinks *s, rdl_log_level_t level, struct rd
     size_t len;
     unsigned i;
 
+    rdl__assert_none_locked();
     if (s->log == NULL || level < s->level)
         return;
     va_start(args, fmt);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* sink.h - passing events to the user's log and metrics sinks; nothing is formatted or measured when there is none. */
+/* sink.h - passing events to the user's log and metrics sinks; nothing is formatted or measured when there is none. A
+ * sink is the user's code, so who tells one has no mutex locked; that is asserted whether there is one or not. */
 #ifndef REDLATCH_BASE_SINK_H
 #define REDLATCH_BASE_SINK_H
 
 #include "core/base/metrics.h"
+#include "core/base/sync.h"
 
 enum rdl__metering { RDL__NOT_METERED, RDL__COUNTED, RDL__TOLD /* by `metrics`, and counted if there are counters */ };
 
@@ -24,6 +26,7 @@ void rdl__log_(const struct rdl__sinks *s, rdl_log_level_t level, const char *fm
 
 #define rdl__log(s, lvl, ...)                                                                                          \
     do {                                                                                                               \
+        rdl__assert_none_locked();                                                                                     \
         if ((s)->log != NULL && (lvl) >= (s)->level)                                                                   \
             rdl__log_((s), (lvl), __VA_ARGS__);                                                                        \
     } while (0)
@@ -52,6 +55,7 @@ void rdl__metric_tell(const struct rdl__sinks *s, struct rdl__counters *set, rdl
  * user's */
 static inline void rdl__metric(const struct rdl__sinks *s, rdl_metric_t metric, int64_t value)
 {
+    rdl__assert_none_locked();
     if (s->metering == RDL__NOT_METERED)
         return;
     if (s->metering == RDL__COUNTED)

@@ -26,10 +26,20 @@ static void futex(struct rdl__parker *p, int op, uint32_t value, const struct ti
     (void)syscall(SYS_futex, &p->word, op, value, timeout, NULL, 0);
 }
 
+#ifdef REDLATCH_ASSERTS
+unsigned *rdl__mutexes_held(void)
+{
+    static _Thread_local unsigned held;
+
+    return &held;
+}
+#endif
+
 int rdl__mutex_init(struct rdl__mutex *mu)
 {
 #ifdef REDLATCH_ASSERTS
     mu->holder = (pthread_t)0;
+    mu->tells = false;
 #endif
     return pthread_mutex_init(&mu->m, NULL) == 0 ? RDL_OK : RDL_ENOMEM;
 }

@@ -367,6 +367,7 @@ static bool end_queued(struct rdl__call *call, int code, int64_t now)
     rdl__record_unref(call->rec);
     call->rec = NULL;
     rdl__loop_timer_off(rdl__client_loop(rdl__call_client(call)), &call->timer);
+    rdl__call_count_attempt(call);
     rdl__call_conclude(call, code, false, true, now);
     return true;
 }

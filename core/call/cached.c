@@ -196,10 +196,8 @@ static void drop(rdl_lock_t *lock)
     if ((last = rdl__list_empty(&name->handles) && cache != NULL))
         kept = last_drop(cache, closing);
     rdl__mutex_unlock(&name->mu);
-    if (kept != NULL) {
-        rdl__client_forget_hold(client, &kept->hold);
-        rdl__record_unref(kept);
-    }
+    if (kept != NULL)
+        rdl__cache_forsaken(cache, kept);
     if (last && !closing) {
         rdl__cache_release(cache, lock);
         (void)rdl_owner_cancel(cache->keeper);

@@ -306,6 +306,7 @@ rdl__step_t rdl__call_begin(struct rdl__call *call, int64_t now)
 {
     int code = atomic_load(&call->op.cancel_code);
 
+    rdl__call_count_attempt(call);
     rdl__call_set_deadline(call, now);
     if (now != call->op.started_at && code == RDL_OK && call->verb->acquires &&
         now >= rdl__call_answer_by(call)) /* it was queued all the time */
@@ -369,8 +370,6 @@ static int prepare(const struct rdl__order *order, bool blocking, struct rdl__ca
     call->op.started_at = rdl__now();
     rdl__call_ref(call); /* the loop's, in case it drives the call */
     rdl__owner_begin(owner, &call->op.underway);
-    if (call->verb->acquires && !call->verb->uncounted)
-        rdl__name_metric(order->lock->name, RDL_M_ATTEMPTS, 1);
     *ret_call = call;
     if ((rc = enter(call, ret_op, err)) >= 0)
         return rc;
@@ -442,7 +441,7 @@ int rdl__call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t
     if ((rc = prepare(order, false, &call, ret_op, err)) < 0)
         return rc;
     if (rc > 0 && order->fan != NULL)
-        rdl__call_send_in_fan(call, order->fan);
+        rdl__call_join_fan(call, order->fan);
     else if (rc > 0)
         rdl__call_hand_over(call, RDL__NEXT_BEGIN);
     if (ret_op == NULL)
@@ -494,13 +493,13 @@ void rdl__call_tidy(struct rdl__record *rec, int64_t n)
     post_undo(call);
 }
 
-void rdl__call_leave_line(struct rdl__name *name)
+bool rdl__call_leave_line(struct rdl__name *name)
 {
     rdl_owner_t *owner;
     struct rdl__call *call = NULL;
 
     if (rdl__client_call_begins(name->client) < 0)
-        return;
+        return false;
     if (rdl__owner_self(name->client, &owner) == RDL_OK)
         call = make_undo(name, owner, NULL);
     if (call != NULL) {
@@ -509,4 +508,5 @@ void rdl__call_leave_line(struct rdl__name *name)
         post_undo(call);
     }
     rdl__client_call_ends(name->client);
+    return call != NULL;
 }

@@ -64,6 +64,9 @@ int rdl__call_async(const struct rdl__order *order, rdl_op_t **ret_op, rdl_err_t
  * recent round trips of that server, command_timeout_ms at most.  @thread any */
 int64_t rdl__call_patience(const rdl_client_t *client, const struct rdl__shard *shard);
 
+/* Begin the calls that were made with this fan.  @thread the one that has made them  @locks none */
+void rdl__call_fan_begin(struct rdl__fan *fan);
+
 /* Wait until `until` for an answer to one of the fan's calls, and drive that call on: false if the fan is empty, or
  * time is up. Leave: hand the rest to their loops.  @thread the one that sent them  @locks none */
 bool rdl__call_fan(struct rdl__fan *fan, int64_t until);
@@ -73,7 +76,8 @@ void rdl__call_fan_leave(struct rdl__fan *fan);
  * none */
 void rdl__call_tidy(struct rdl__record *rec, int64_t n);
 
-/* The client stands in that lock's line, and no call of it waits: it leaves.  @thread any  @locks none */
-void rdl__call_leave_line(struct rdl__name *name);
+/* The client stands in that lock's line, and no call of it waits: it leaves. False: it does not, as there is no memory
+ * or no handle, or the client closes.  @thread any  @locks none */
+bool rdl__call_leave_line(struct rdl__name *name);
 
 #endif

@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* fan.c - calls that one thread sends together, and whose answers it reads for a while (core/io/lane.h, a fan): a
  * composite's calls of its members. The loops drive on what has not ended by then.
+ *
+ * They are made under the composite's mutex, and begin when the thread has given that back, since a verb's beginning
+ * may be told to the user's metrics function.
  */
 #include "core/call/inner.h"
 
-void rdl__call_send_in_fan(struct rdl__call *call, struct rdl__fan *fan)
+void rdl__call_join_fan(struct rdl__call *call, struct rdl__fan *fan)
+{
+    if (fan->to_begin_count == RDL__FAN_MAX)
+        rdl__call_hand_over(call, RDL__NEXT_BEGIN);
+    else
+        fan->to_begin[fan->to_begin_count++] = &call->req;
+}
+
+static void send_in_fan(struct rdl__call *call, struct rdl__fan *fan)
 {
     rdl__step_t step;
 
@@ -28,6 +39,13 @@ void rdl__call_send_in_fan(struct rdl__call *call, struct rdl__fan *fan)
         return;
     call->req.state = RDL__REQ_IDLE;
     rdl__call_hand_over(call, RDL__NEXT_SEND);
+}
+
+void rdl__call_fan_begin(struct rdl__fan *fan)
+{
+    for (unsigned i = 0; i < fan->to_begin_count; i++)
+        send_in_fan(rdl__container(fan->to_begin[i], struct rdl__call, req), fan);
+    fan->to_begin_count = 0;
 }
 
 /* The i-th call is answered, or the loop takes it over. */

@@ -99,8 +99,8 @@ void rdl__call_done_on_loop(struct rdl__req *req, int64_t now);
 
 /* ---- fan.c ------------------------------------------------------------------------------------------------------ */
 
-/* Begin the call, and send its request on a lane that the calling thread reads; or hand it to the loop. */
-void rdl__call_send_in_fan(struct rdl__call *call, struct rdl__fan *fan);
+/* The call begins with rdl__call_fan_begin; or the loop begins it. */
+void rdl__call_join_fan(struct rdl__call *call, struct rdl__fan *fan);
 
 /* ---- request.c -------------------------------------------------------------------------------------------------- */
 
@@ -203,6 +203,7 @@ struct rdl__call *rdl__detached_reserved(const struct rdl__order *order, rdl_own
 
 /* ---- tell.c ----------------------------------------------------------------------------------------------------- */
 
+void rdl__call_count_attempt(const struct rdl__call *call); /* it begins, or ends without that  @locks none */
 void rdl__call_count_result(const struct rdl__call *call, int64_t now); /* to the metrics, and the log */
 void rdl__call_explain(const rdl_op_t *op, rdl_err_t *err);             /* why it failed, as a text */
 extern const struct rdl__op_ops rdl__call_op_ops;

@@ -145,7 +145,7 @@ int64_t rdl__cache_valid_ns(struct rdl__cache *cache, int64_t now)
     return valid_ns;
 }
 
-/* The kept hold has ended.  @locks the name's */
+/* The kept hold has ended so: the user may be told, so not under the mutex under which it has.  @locks none */
 static void count_end(const struct rdl__cache *cache, enum rdl__keep_end end)
 {
     static const rdl_metric_t metrics[] = {
@@ -155,7 +155,6 @@ static void count_end(const struct rdl__cache *cache, enum rdl__keep_end end)
         [RDL__END_EVICTED] = RDL_M_KEPT_EVICTED,   [RDL__END_LOST] = RDL_M_KEPT_LOST,
     };
 
-    rdl__assert_locked(&cache->name->mu);
     rdl__name_metric(cache->name, metrics[end], 1);
 }
 
@@ -196,7 +195,6 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
         rdl__keep_granted(&cache->keep, cache->kept_rec->hold.id.n, now, cache->cache_ms);
         if (rdl__name_waited_for(name)) /* by owners of this process whom another hold has refused: they recall none */
             rdl__keep_want(&cache->keep, now);
-        rdl__name_metric(name, RDL_M_KEPT, 1);
         doubted = cache->keep.doubted == cache->keep.n ? cache->keep.n : 0;
         rdl__cache_first(cache, now);
     } else {
@@ -205,6 +203,8 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
         rdl__cache_anew(cache, now);
     }
     rdl__mutex_unlock(&name->mu);
+    if (result == RDL_OK)
+        rdl__name_metric(name, RDL_M_KEPT, 1);
     if (doubted != 0)
         rdl__watchdog_doubt(rdl__cache_watchdog(cache), doubted);
     rdl__cache_arm(cache);
@@ -216,22 +216,26 @@ static void on_released(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, 
 {
     struct rdl__cache *cache = arg;
     struct rdl__name *name = cache->name;
-    int64_t now = rdl__now();
+    int64_t now = rdl__now(), wanted_ns = -1;
+    enum rdl__keep_end end;
 
     (void)lock;
     (void)why;
     rdl__mutex_lock(&name->mu);
     cache->kept_rec = NULL;
-    count_end(cache, result == RDL_ELOST       ? RDL__END_LOST
-                     : result == RDL_ENOTOWNER ? RDL__END_EVICTED
-                                               : (enum rdl__keep_end)cache->keep.end);
+    end = result == RDL_ELOST       ? RDL__END_LOST
+          : result == RDL_ENOTOWNER ? RDL__END_EVICTED
+                                    : (enum rdl__keep_end)cache->keep.end;
     if (cache->keep.wanted)
-        rdl__name_metric(name, RDL_M_RECALL_US, now - cache->keep.wanted_since);
+        wanted_ns = now - cache->keep.wanted_since;
     rdl__keep_given(&cache->keep, now, rdl__keep_pause(atomic_load(&rdl__name_shard(name)->node.round_trip)));
     rdl__cache_anew(cache, now);
     if (cache->keep.closed || cache->leaves)
         rdl__cache_post(cache); /* to disengage */
     rdl__mutex_unlock(&name->mu);
+    count_end(cache, end);
+    if (wanted_ns >= 0)
+        rdl__name_metric(name, RDL_M_RECALL_US, wanted_ns);
     rdl__cache_arm(cache);
 }
 
@@ -262,11 +266,11 @@ void rdl__cache_cannot(struct rdl__cache *cache)
     rdl__watchdog_forget(rdl__cache_watchdog(cache), &kept->hold); /* it ends with its lease */
     cache->kept_rec = NULL;
     kept->count = 0;
-    count_end(cache, RDL__END_LOST);
     rdl__keep_lost(&cache->keep, RDL__END_LOST);
     rdl__cache_anew(cache, now);
     post_if_engaged(cache); /* it may have found it in use, as the last handle was dropped */
     rdl__record_retire_and_unlock(kept);
+    count_end(cache, RDL__END_LOST);
 }
 
 void rdl__cache_release(struct rdl__cache *cache, rdl_lock_t *lock)
@@ -346,15 +350,12 @@ static void empty(struct rdl__cache *cache)
     cache->ended_n = cache->local_n;
 }
 
-/* The kept hold is lost: so are the holds of the owners inside, and those who wait here ask for themselves.  @locks the
- * name's */
-static void lose(struct rdl__cache *cache, rdl_loss_reason_t reason, int64_t now)
+/* The kept hold is lost: so are the holds of the owners inside, and those who wait here ask for themselves. That it has
+ * ended is the caller's to count.  @locks the name's */
+static void lose(struct rdl__cache *cache, enum rdl__keep_end end, int64_t now)
 {
-    enum rdl__keep_end end = reason == RDL_LOSS_GONE ? RDL__END_EVICTED : RDL__END_LOST;
-
     rdl__assert_locked(&cache->name->mu);
     empty(cache);
-    count_end(cache, end);
     rdl__keep_lost(&cache->keep, end);
     rdl__cache_anew(cache, now);
     post_if_engaged(cache); /* past `until` its timer is off */
@@ -405,6 +406,7 @@ static void tell(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hol
 static void kept_changed(struct rdl__record *rec, const struct rdl__hold_id *id, rdl_hold_state_t state,
                          rdl_loss_reason_t reason, int64_t now)
 {
+    enum rdl__keep_end end = reason == RDL_LOSS_GONE ? RDL__END_EVICTED : RDL__END_LOST;
     struct rdl__cache *cache = of_record(rec);
     struct rdl__name *name = rec->name;
     struct rdl__record *who = NULL;
@@ -418,12 +420,14 @@ static void kept_changed(struct rdl__record *rec, const struct rdl__hold_id *id,
     if (present) {
         cache->risk_told = state != RDL_LOST;
         if (state == RDL_LOST)
-            lose(cache, reason, now);
+            lose(cache, end, now);
     }
     if (state == RDL_LOST)
         rdl__record_retire_and_unlock(rec);
     else
         rdl__mutex_unlock(&name->mu);
+    if (present && state == RDL_LOST)
+        count_end(cache, end);
     while (present && (who = next_to_tell(cache, state, who, &local)) != NULL)
         tell(who, &local, state, reason);
 }
@@ -463,10 +467,16 @@ struct rdl__record *rdl__cache_forsake(struct rdl__cache *cache)
     empty(cache);
     for (struct rdl__link *l = name->records.next; l != &name->records; l = l->next)
         rdl__container(l, struct rdl__record, link)->inside = false; /* nobody is told */
-    count_end(cache, RDL__END_CLOSED);
     rdl__keep_lost(&cache->keep, RDL__END_CLOSED);
     rdl__cache_anew(cache, rdl__now());
     return kept;
+}
+
+void rdl__cache_forsaken(struct rdl__cache *cache, struct rdl__record *kept)
+{
+    rdl__client_forget_hold(cache->name->client, &kept->hold);
+    count_end(cache, RDL__END_CLOSED);
+    rdl__record_unref(kept);
 }
 
 /* The client closes: nobody is told, and the holds are left to their leases. */
@@ -480,10 +490,8 @@ static void abandon_closing(struct rdl__record *rec, struct rdl__cache *cache)
         kept = rdl__cache_forsake(cache);
     rdl__mutex_unlock(&rec->name->mu);
     rdl__client_forget_hold(client, &rec->hold);
-    if (kept == NULL)
-        return;
-    rdl__client_forget_hold(client, &kept->hold);
-    rdl__record_unref(kept);
+    if (kept != NULL)
+        rdl__cache_forsaken(cache, kept);
 }
 
 /* Of those who share the kept hold one has ended inside: nobody else comes in, and the hold is left to its lease when

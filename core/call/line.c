@@ -3,6 +3,7 @@
 
 #include "core/call/cached.h"
 #include "core/call/verb.h"
+#include "core/wire/names.h"
 
 #include <string.h>
 
@@ -28,10 +29,16 @@ static uint32_t take_note(struct rdl__name *name, uint32_t bits)
     return (atomic_load(&name->waiting) & bits) == 0 ? 0 : atomic_fetch_and(&name->waiting, ~bits) & bits;
 }
 
-/* Who waits and is overtaken by others again and again, such as give way to nobody, is owed as many turns. */
+/* Who waits and is overtaken by others again and again, such as give way to nobody, is owed as many turns. Those are
+ * its client's: another call of it that has only begun to wait takes none of them away. */
 static void count_turns(const struct rdl__call *call)
 {
-    atomic_store(&rdl__call_name(call)->turns, call->take.tries < OVERTAKEN_TRIES ? 0 : call->take.tries);
+    _Atomic uint16_t *turns = &rdl__call_name(call)->turns;
+    uint16_t owed = atomic_load(turns), tries = call->take.tries;
+
+    while (tries >= OVERTAKEN_TRIES && tries > owed)
+        if (atomic_compare_exchange_weak(turns, &owed, tries))
+            return;
 }
 
 /* Others have heard the release: a turn that the client is owed is used up. False: none is, so it gives way. */
@@ -210,46 +217,66 @@ void rdl__line_undone(const struct rdl__call *call, int64_t now)
     rdl__buf_done(&channel);
 }
 
-/* The lock whose own channel of this client that is, with a reference; NULL: it has no handle any more. */
-static struct rdl__name *name_of_channel(rdl_client_t *client, const char *channel, size_t len)
+/* The lock of that name, with a reference; NULL: it has no handle any more. */
+static struct rdl__name *name_of(rdl_client_t *client, const char *bytes, size_t len)
 {
-    const char *from = memchr(channel, ':', len);
-    struct rdl__table_node *node = NULL;
-    size_t size;
+    struct rdl__table_node *node;
 
-    if (from == NULL)
-        return NULL;
-    size = (size_t)(channel + len - ++from) - RDL__OWN_TAIL;
     rdl__mutex_lock(&client->names_mu);
-    if (size > 2 && from[0] == '{') /* braces that were put around the name */
-        node = rdl__table_find(&client->names, from + 1, size - 2);
-    if (node == NULL)
-        node = rdl__table_find(&client->names, from, size);
-    if (node != NULL)
+    if ((node = rdl__table_find(&client->names, bytes, len)) != NULL)
         rdl__name_ref(rdl__container(node, struct rdl__name, node));
     rdl__mutex_unlock(&client->names_mu);
     return node == NULL ? NULL : rdl__container(node, struct rdl__name, node);
 }
 
+/* The locks whose own channel of this client that is, each with a reference or NULL: of `a` and `{a}` it is the same.
+ */
+static void names_of_channel(rdl_client_t *client, const char *channel, size_t len, struct rdl__name *ret_names[2])
+{
+    const char *from = memchr(channel, ':', len);
+    size_t size;
+
+    ret_names[0] = ret_names[1] = NULL;
+    if (from == NULL)
+        return;
+    size = (size_t)(channel + len - ++from) - RDL__OWN_TAIL;
+    ret_names[0] = name_of(client, from, size);
+    if (rdl__name_may_be_wrapped(from, size))
+        ret_names[1] = name_of(client, from + 1, size - 2);
+}
+
 void rdl__line_dropped(struct rdl__name *name)
 {
-    if (take_note(name, RDL__AHEAD) != 0)
-        rdl__call_leave_line(name);
+    if (take_note(name, RDL__AHEAD) != 0 && !rdl__call_leave_line(name))
+        note(name, RDL__AHEAD); /* it stands there yet: its turn will be heard */
+}
+
+/* Its turn came to nobody. False: the place is not known to be nobody's, or it cannot leave it.  @thread loop  @locks
+ * none */
+static bool leaves_unheard(struct rdl__name *name)
+{
+    bool stands = (take_note(name, RDL__AHEAD | RDL__COMES) & RDL__AHEAD) != 0;
+
+    rdl__assert_on_loop(rdl__client_loop(name->client));
+    return stands && rdl__call_leave_line(name);
 }
 
 bool rdl__line_unheard(rdl_client_t *client, const char *channel, size_t len)
 {
-    struct rdl__name *name = name_of_channel(client, channel, len);
-    bool stands;
+    struct rdl__name *names[2];
+    bool leaves = false;
 
     rdl__assert_on_loop(rdl__client_loop(client));
-    if (name == NULL)
+    names_of_channel(client, channel, len, names);
+    if (names[0] == NULL && names[1] == NULL)
         return true;
-    stands = (take_note(name, RDL__AHEAD | RDL__COMES) & RDL__AHEAD) != 0;
-    if (stands)
-        rdl__call_leave_line(name);
-    rdl__name_unref(name);
-    return stands;
+    for (int i = 0; i < 2; i++) {
+        if (names[i] == NULL)
+            continue;
+        leaves |= leaves_unheard(names[i]);
+        rdl__name_unref(names[i]);
+    }
+    return leaves;
 }
 
 void rdl__waits_in_line(struct rdl__buf *to, struct rdl__call *call)

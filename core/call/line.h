@@ -51,7 +51,8 @@ bool rdl__line_stands(struct rdl__call *call, int64_t now);
 bool rdl__line_waits_first(const struct rdl__name *name);
 
 /* The client's own channel of that lock was told that it is its turn, and nobody waits; or it ends. False: the place is
- * not known to be nobody's, and who joins next tries at once. True: it is, and the client leaves; or the name is gone.
+ * not known to be nobody's, or without memory cannot be given up, and who joins next tries at once. True: it is, and
+ * the client leaves; or the name is gone.
  * @thread loop */
 bool rdl__line_unheard(rdl_client_t *client, const char *channel, size_t len);
 

@@ -104,6 +104,7 @@ static inline void rdl__name_metric(const struct rdl__name *name, rdl_metric_t m
 {
     const struct rdl__sinks *sinks = &name->client->sinks;
 
+    rdl__assert_none_locked();
     if (sinks->metering == RDL__NOT_METERED)
         return;
     if (sinks->metering == RDL__COUNTED)

@@ -100,20 +100,20 @@ static void on_recall(struct rdl__topic *topic, const char *payload, size_t len,
     const char *gone = memchr(payload, ':', len);
     const struct rdl__reply text = {
         .type = RDL__REPLY_STRING, .str = payload, .len = gone == NULL ? len : (size_t)(gone - payload)};
-    bool doubted = false;
+    bool recalled, doubted = false;
     int64_t n;
 
     if (!rdl__reply_integer(&text, &n))
         return;
     rdl__mutex_lock(&cache->name->mu);
-    if (rdl__keep_recalled(&cache->keep, n, now)) {
-        rdl__name_metric(cache->name, RDL_M_RECALLS, 1);
-        if (cache->inside == 0)
-            rdl__cache_next(cache, now);
-    }
+    recalled = rdl__keep_recalled(&cache->keep, n, now);
+    if (recalled && cache->inside == 0)
+        rdl__cache_next(cache, now);
     if (gone != NULL)
         doubted = rdl__keep_doubted(&cache->keep, n);
     rdl__mutex_unlock(&cache->name->mu);
+    if (recalled)
+        rdl__name_metric(cache->name, RDL_M_RECALLS, 1);
     if (doubted)
         rdl__watchdog_doubt(rdl__cache_watchdog(cache), n);
 }

@@ -68,6 +68,12 @@ static __attribute__((cold, noinline)) void tell_result(const struct rdl__call *
     note_result(call, RDL__TOLD, now);
 }
 
+void rdl__call_count_attempt(const struct rdl__call *call)
+{
+    if (call->verb->acquires && !call->verb->uncounted)
+        rdl__name_metric(rdl__call_name(call), RDL_M_ATTEMPTS, 1);
+}
+
 void rdl__call_count_result(const struct rdl__call *call, int64_t now)
 {
     enum rdl__metering metering = rdl__call_client(call)->sinks.metering;

@@ -169,6 +169,8 @@ struct rdl__fan {
         struct rdl__lane *lane;
         struct rdl__req *req;
     } at[RDL__FAN_MAX];
+    unsigned to_begin_count;
+    struct rdl__req *to_begin[RDL__FAN_MAX]; /* of calls that have not begun yet (core/call/fan.c) */
 };
 
 /* Add a request that blocks (no ops->done); rdl__fan_wait sends it. False, and nothing was done: the lane is not

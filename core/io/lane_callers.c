@@ -124,19 +124,23 @@ static void note_sleep(struct rdl__lane *lane, int64_t took)
 
 /* ---- leading ---------------------------------------------------------------------------------------------------- */
 
-#define COMES_BACK_NS                                                                                                  \
-    40000 /* until a caller that is woken has come back: a share of a processor, and a little more                     \
-           */
+/* How long it takes each caller that is woken to come back with another request, where they have one processor; and how
+ * long others' requests are left unwritten for those at most, as many of them may not come back. */
+#define COMES_BACK_NS (40 * RDL__US)
+#define COME_BACK_MOST_NS (2 * RDL__MS)
 
 /* Those on `wake` are about to be woken, one after the other: how many may come back with another request, and until
  * when that is waited for.  @locks mu */
 static void expect_back(struct rdl__lane *lane, const struct rdl__link *wake, const struct rdl__req *self, int64_t now)
 {
+    int64_t wait_ns;
+
     rdl__assert_locked(&lane->mu);
     lane->expected = 0;
     for (const struct rdl__link *l = wake->next; l != wake; l = l->next)
         lane->expected += l != &self->link && !rdl__req_detached(rdl__container(l, struct rdl__req, link));
-    lane->expected_by = now + (int64_t)lane->expected * COMES_BACK_NS;
+    wait_ns = (int64_t)lane->expected * COMES_BACK_NS;
+    lane->expected_by = now + (wait_ns < COME_BACK_MOST_NS ? wait_ns : COME_BACK_MOST_NS);
 }
 
 static bool waited_enough(const struct rdl__req *req, int64_t now, int64_t deadline)

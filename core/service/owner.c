@@ -59,20 +59,29 @@ static void owner_gone(rdl_owner_t *owner)
     }
 }
 
+/* What becomes of the owner's holds is told to the user, so that is not done under the mutex, but as a call that a
+ * closing client waits for. Where none begins any more they are left to their leases, as by the client itself. */
 static void slot_leave(struct rdl__thread_slot *slot)
 {
+    rdl_client_t *client = NULL;
     rdl_owner_t *own;
 
     if (slot->bound != NULL)
         rdl__owner_unref(slot->bound);
-    rdl__mutex_lock(&slot->mu); /* held throughout, so that the closing of the client waits */
+    rdl__mutex_lock(&slot->mu);
     own = slot->own;
     slot->own = NULL;
-    if (own != NULL) {
-        owner_gone(own);
-        rdl__owner_unref(own);
-    }
+    if (own != NULL && rdl__client_debt_begins(own->client) == RDL_OK)
+        client = rdl__client_ref(own->client);
     rdl__mutex_unlock(&slot->mu);
+    if (client != NULL)
+        owner_gone(own);
+    if (own != NULL)
+        rdl__owner_unref(own);
+    if (client != NULL) {
+        rdl__client_call_ends(client);
+        rdl__client_unref(client);
+    }
     slot_unref(slot);
 }
 

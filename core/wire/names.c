@@ -80,6 +80,11 @@ void rdl__cmd_prefixed(struct rdl__buf *b, const char *prefix, const char *name,
         at[len] = '}';
 }
 
+bool rdl__name_may_be_wrapped(const char *text, size_t len)
+{
+    return len > 2 && text[0] == '{' && text[len - 1] == '}' && !has_open_brace(text + 1, len - 2);
+}
+
 void rdl__name_suffix(struct rdl__buf *b, const char *name, size_t len, const char *suffix)
 {
     put_wrapped(b, name, len);

@@ -14,6 +14,10 @@ size_t rdl__name_prefix_len(const char *prefix, const char *name, size_t len);
 /* The same as one argument of a command. */
 void rdl__cmd_prefixed(struct rdl__buf *b, const char *prefix, const char *name, size_t len);
 
+/* What prefix(p, N) has behind `p:`: may braces have been put around N? Then N is what they enclose, or it has them
+ * itself: `{a}` is made of both `a` and `{a}`. */
+bool rdl__name_may_be_wrapped(const char *text, size_t len);
+
 /* Append suffix(N, s): `N:s` when N contains '{', else `{N}:s`. */
 void rdl__name_suffix(struct rdl__buf *b, const char *name, size_t len, const char *suffix);
 

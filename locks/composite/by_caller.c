@@ -58,6 +58,7 @@ int64_t rdl__composite_call(const struct rdl__order *order, const struct rdl__co
         return rdl__err_set(err, RDL_EDEADLK, "a blocking verb on a client's loop thread would wait for itself");
     if ((rc = rdl__composite_prepare(order, verb, &fan, &call, NULL, err)) < 0)
         return rc;
+    rdl__call_fan_begin(&fan);
     read_answers(call, &fan);
     rdl__mutex_lock(&j->mu);
     for (;;) {

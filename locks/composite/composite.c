@@ -215,6 +215,7 @@ int rdl__composite_make(const struct rdl__composite_kind *kind, rdl_lock_t *cons
         rdl__free(&home->mem, j, size);
         return rdl__err_set(err, RDL_ENOMEM, NULL);
     }
+    rdl__mutex_tells(&j->mu);
     atomic_init(&j->handle.refs, 1);
     j->handle.ops = &kind->type;
     j->plan = kind->plan;

@@ -289,3 +289,62 @@ Test(observe, outage_is_one_line_and_the_end_of_it_another)
     cr_assert_geq(lines_of(RDL_LOG_INFO, "attempts in vain"), 1);
     rdl_lock_free(lock);
 }
+
+/* ---- the function may wait -------------------------------------------------------------------------------------- */
+
+static _Atomic int stops_at; /* the function stays as long as this is the metric that it was told */
+static _Atomic unsigned stopped;
+
+static void stop_there(rdl_metric_t metric, int64_t value, void *arg)
+{
+    (void)value;
+    (void)arg;
+    if ((int)metric != stops_at)
+        return;
+    stopped++;
+    while ((int)metric == stops_at)
+        let_pass_ms(1);
+}
+
+static int64_t ask_if_held(void *lock, rdl_err_t *e)
+{
+    return rdl_is_held(lock, e);
+}
+
+/* A program may have a mutex of its own that its function waits for, while the thread that has it uses the lock. What
+ * becomes of a kept lock is counted by the loop, and decided under the lock's mutex. */
+Test(observe, metrics_function_that_waits_for_a_thread_keeps_no_lock_from_it)
+{
+    static const rdl_metric_t then[] = {RDL_M_RECALLS, RDL_M_KEPT_RECALLED, RDL_M_RECALL_US};
+    struct caller *a = caller_new(), *b = caller_new();
+    rdl_lock_t *lock, *elsewhere;
+    rdl_client_t *other;
+
+    stage_open(&st, .client = OPTIONS(.metrics_fn = stop_there));
+    other = client_open(stage_uri(&st), NULL);
+    elsewhere = reentrant(other, NAME, NULL);
+    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.cache_ms = 60000));
+    stops_at = RDL_M_KEPT;
+    for (int i = 0; i < 1000 && stopped == 0; i++) { /* until it is kept */
+        caller_try_lock(a, lock, SOON_MS, RDL_LEASE_AUTO);
+        expect_result(RDL_OK, a, SOON_MS);
+        caller_unlock(a, lock);
+        expect_result(RDL_OK, a, SOON_MS);
+    }
+    caller_try_lock(b, elsewhere, 10 * SOON_MS, LEASE_MS);
+    for (size_t i = 0; i < sizeof then / sizeof then[0]; i++) {
+        stops_at = then[i];
+        cr_assert(WAIT_UNTIL(stopped == i + 2, SOON_MS), "%s", rdl_metric_name(then[i]));
+        caller_call(a, ask_if_held, lock);
+        expect_result(0, a, SOON_MS);
+    }
+    stops_at = RDL_METRIC_COUNT;
+    expect_result(RDL_OK, b, SOON_MS);
+    caller_unlock(b, elsewhere);
+    expect_result(RDL_OK, b, SOON_MS);
+    caller_free(a);
+    caller_free(b);
+    rdl_lock_free(lock);
+    rdl_lock_free(elsewhere);
+    rdl_client_close(other);
+}

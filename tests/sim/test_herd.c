@@ -28,12 +28,13 @@ struct waiting {
     struct event leaves;
     rdl_client_t *client;
     rdl_owner_t *owner;
-    rdl_lock_t *lock;
+    rdl_lock_t *lock, *alike;
     unsigned more; /* how often it comes back */
 };
 
 static struct waiting *waiting;
 static size_t count;
+static const char *lock_name = "N", *alike; /* NULL; or a name of which each client has a handle besides */
 static struct {
     size_t waits, changes;
     int64_t commands, freed_at, longest_idle;
@@ -104,7 +105,9 @@ static void begin(void *arg)
     options.connections = 1;
     options.ping_interval_ms = 600000;
     cr_assert_eq(rdl_client_open("redis://127.0.0.1:6379", &options, &w->client, NULL), RDL_OK);
-    cr_assert_eq(rdl_reentrant_lock(w->client, "N", NULL, &w->lock, NULL), RDL_OK);
+    cr_assert_eq(rdl_reentrant_lock(w->client, lock_name, NULL, &w->lock, NULL), RDL_OK);
+    if (alike != NULL)
+        cr_assert_eq(rdl_reentrant_lock(w->client, alike, NULL, &w->alike, NULL), RDL_OK);
     cr_assert_eq(rdl_owner_new(w->client, &w->owner, NULL), RDL_OK);
     come(w);
 }
@@ -114,6 +117,7 @@ static void end(void *arg)
     struct waiting *w = arg;
 
     rdl_owner_free(w->owner);
+    rdl_lock_free(w->alike);
     rdl_lock_free(w->lock);
     rdl_client_close(w->client);
 }
@@ -124,6 +128,10 @@ static void whole_run(void *arg)
     const struct net_config net = {.delay_ns = ONE_WAY, .room = 1 << 20};
     static const struct server_traits traits = {.old = false};
     const size_t *changes = arg;
+    char line[64];
+
+    (void)snprintf(line, sizeof line, lock_name[0] == '{' ? "redisson_lock__channel:%s" : "redisson_lock__channel:{%s}",
+                   lock_name);
     server_begin(&traits, 0);
     net_begin(&net);
     server_on_ran(on_ran);
@@ -145,7 +153,7 @@ static void whole_run(void *arg)
         fibre_sleep(RDL__MS);
     seen.counts = false;
     fibre_sleep(RDL__SEC);
-    cr_expect_eq(server_do("EXISTS", "redisson_lock__channel:{N}")->integer, 0, "nobody stands in line for nobody");
+    cr_expect_eq(server_do("EXISTS", line)->integer, 0, "nobody stands in line for nobody");
     for (size_t i = 0; i < count; i++)
         fibre_join(fibre_start(&waiting[i].process, end, &waiting[i]));
 }
@@ -188,4 +196,23 @@ Test(herd, Q7_those_who_come_back_at_once_stand_in_line_and_leave_it_at_once_whe
     run_herd(FEW, ROUNDS);
     cr_expect_leq(10 * seen.commands, 23 * (FEW + ROUNDS * FEW * (FEW - 1) / 2));
     cr_expect_leq(seen.longest_idle, 4 * ONE_WAY + RDL__MS / 10);
+}
+
+static void run_beside(const char *name, const char *beside)
+{
+    lock_name = name;
+    alike = beside;
+    run_herd(FEW, ROUNDS);
+    cr_expect_leq(10 * seen.commands, 23 * (FEW + ROUNDS * FEW * (FEW - 1) / 2));
+    cr_expect_leq(seen.longest_idle, 4 * ONE_WAY + RDL__MS / 10);
+}
+
+Test(herd, Q7_channel_of_a_name_with_braces_in_it_is_not_taken_for_another_locks, .timeout = 120)
+{
+    run_beside("{N}b", "N}"); /* asserts */
+}
+
+Test(herd, Q7_two_locks_with_one_channel_both_leave_the_line, .timeout = 120)
+{
+    run_beside("{N}", "N"); /* asserts */
 }

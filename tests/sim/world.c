@@ -69,6 +69,7 @@ struct fibre {
     unsigned number;
     struct rdl__loop *loop; /* whose it is, or NULL */
     void *local;            /* the value of `own`, when it does not run */
+    unsigned mutexes;       /* that it has locked */
     struct event wake;
     void (*body)(void *arg);
     void *arg;
@@ -590,6 +591,11 @@ struct fibre *thread_start(struct process *process, void (*body)(void *arg), voi
     f->urgency = MOST_CHANGES + draw_from(0, INT32_MAX);
     f->number = ++world.threads;
     return f;
+}
+
+unsigned *fibre_mutexes(struct fibre *f)
+{
+    return &f->mutexes;
 }
 
 struct fibre *fibre_here(void)

@@ -119,7 +119,8 @@ bool event_set(const struct event *e);
 
 /* Start `body` at once. The fibre is freed by whoever joins it. */
 struct fibre *fibre_start(struct process *process, void (*body)(void *arg), void *arg);
-struct fibre *fibre_here(void); /* NULL: not in a fibre */
+struct fibre *fibre_here(void);           /* NULL: not in a fibre */
+unsigned *fibre_mutexes(struct fibre *f); /* how many it has locked (threads.c) */
 
 /* Give way until woken, or until the world's time is `until`. Only in a fibre. */
 void fibre_wait(int64_t until);

@@ -205,6 +205,34 @@ Test(lane, those_whom_the_leader_wakes_are_expected_back)
     cr_assert_eq(lane->expected, 0, "somebody has come");
 }
 
+/* Most of them do not come back, and the one that does is not left unwritten for so long. */
+enum { MANY = 200 };
+static struct ask many[MANY];
+
+static void many_callers_come(void)
+{
+    cr_assert_eq(lane->leader, &mine.req);
+    rdl__mutex_lock(&lane->mu);
+    for (int i = 0; i < MANY; i++) {
+        many[i] = make("M", &callers);
+        rdl__lane_enqueue(lane, &many[i].req);
+    }
+    rdl__lane_flush(lane, &many[MANY - 1].req, loop.now);
+    rdl__mutex_unlock(&lane->mu);
+}
+
+Test(lane, many_whom_the_leader_wakes_are_not_waited_for_one_by_one)
+{
+    static char replies[4 * (MANY + 1) + 1];
+
+    for (int i = 0; i <= MANY; i++)
+        memcpy(replies + (size_t)4 * (size_t)i, ":1\r\n", 5);
+    meanwhile = many_callers_come;
+    cr_assert_eq(call_for(replies), RDL__SETTLED);
+    cr_assert_eq(lane->expected, MANY);
+    cr_assert_leq(lane->expected_by - loop.now, 2 * RDL__MS);
+}
+
 /* It would write what it finds, and those who are woken behind it would each write for themselves. */
 static uint32_t told;
 
