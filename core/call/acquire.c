@@ -47,7 +47,7 @@ rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now)
         if (name->settings.detaches && !rdl__detached_reserve(rec))
             return rdl__finish_with(RDL_ENOMEM);
         call->n = rdl__client_number(name->client);
-        ev.stands = !call->verb->restores && rdl__line_stands(call, now);
+        ev.stands = !call->verb->restores && rdl__line_take_place(call, now);
         ev.ttl_ms = RDL__LOOK_MS;
     }
     call->count = rec->count + 1;

@@ -193,8 +193,8 @@ void rdl__alone_restore(struct rdl__record *rec)
     if (!rdl__lane_up(rdl__name_shard(name)->loop_lane))
         return;
     rdl__mutex_lock(&name->mu);
-    if (rec->active == NULL && rec->count > 0 && !rec->orphaned && !rdl__list_empty(&name->handles))
-        order.lock = rdl__handle_ref(rdl__container(name->handles.next, rdl_lock_t, link));
+    if (rec->active == NULL && rec->count > 0 && !rec->orphaned)
+        order.lock = rdl__name_any_handle(name);
     rdl__mutex_unlock(&name->mu);
     if (order.lock == NULL)
         return;

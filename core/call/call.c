@@ -462,8 +462,7 @@ static struct rdl__call *make_undo(struct rdl__name *name, rdl_owner_t *owner, c
     rdl__mutex_lock(&name->mu);
     if (rec != NULL && (most_ms = rdl__record_most_ms(rec, rdl__now())) > order.lease_ms)
         order.lease_ms = most_ms;
-    if (!rdl__list_empty(&name->handles))
-        order.lock = rdl__handle_ref(rdl__container(name->handles.next, rdl_lock_t, link));
+    order.lock = rdl__name_any_handle(name);
     rdl__mutex_unlock(&name->mu);
     call = order.lock == NULL ? NULL : call_make(&order, owner);
     if (order.lock != NULL)

@@ -31,7 +31,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     call->n = -rdl__client_number(name->client);
     call->count = 1;
     call->hold.undo_count = 0;
-    ev.stands = rdl__line_stands(call, now);
+    ev.stands = rdl__line_take_place(call, now);
     ev.ttl_ms = RDL__LOOK_MS;
     return rdl__take_on(&call->take, &ev);
 }

@@ -18,6 +18,16 @@ static bool has_line(const struct rdl__call *call)
     return call->ops->news == RDL__NEWS_NAMED && (client->map == NULL || rdl__client_sharded(client));
 }
 
+const char *rdl__line_word(enum rdl__line line)
+{
+    static const char *const words[] = {
+        [RDL__LINE_AGAIN] = "again",  [RDL__LINE_AMONG] = "again", [RDL__LINE_YIELDS] = "yield",
+        [RDL__LINE_TURN] = "turn",    [RDL__LINE_STAYS] = "stay",  [RDL__LINE_READS] = "read",
+        [RDL__LINE_LEAVES] = "leave", [RDL__LINE_BACK] = "back"};
+
+    return words[line];
+}
+
 static void note(struct rdl__name *name, uint32_t bits)
 {
     (void)atomic_fetch_or(&name->waiting, bits);
@@ -69,7 +79,7 @@ enum rdl__line rdl__line_note_take(const struct rdl__call *call)
 }
 
 /* The place ahead, for a call that waits from now on: a release of another one leaves it the place. */
-static bool take_place(struct rdl__name *name)
+static bool claim_place(struct rdl__name *name)
 {
     uint32_t notes = atomic_load(&name->waiting);
 
@@ -79,7 +89,7 @@ static bool take_place(struct rdl__name *name)
     return false;
 }
 
-bool rdl__line_stands(struct rdl__call *call, int64_t now)
+bool rdl__line_take_place(struct rdl__call *call, int64_t now)
 {
     uint32_t notes = atomic_load(&rdl__call_name(call)->waiting);
 
@@ -92,7 +102,7 @@ bool rdl__line_stands(struct rdl__call *call, int64_t now)
     else
         (void)take_note(rdl__call_name(call), RDL__COMES);
     call->loop_sleep = rdl__loop_sleep(rdl__client_loop(rdl__call_client(call)));
-    if (!(call->counted = take_place(rdl__call_name(call))))
+    if (!(call->counted = claim_place(rdl__call_name(call))))
         return false;
     call->line = RDL__LINE_STOOD;
     return true;

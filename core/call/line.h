@@ -36,6 +36,9 @@ enum rdl__line {
     RDL__LINE_STOOD,  /* a take that has not tried: it has found such a place */
 };
 
+/* As scripts read it; of all but RDL__LINE_NOT and _STOOD, which nothing is sent of. */
+const char *rdl__line_word(enum rdl__line line);
+
 /* What the take, release or undo that is encoded now says of it, which is noted for later ones.  @thread any */
 enum rdl__line rdl__line_note_take(const struct rdl__call *call);
 enum rdl__line rdl__line_note_release(const struct rdl__call *call);
@@ -44,7 +47,7 @@ enum rdl__line rdl__line_note_undo(const struct rdl__call *call);
 /* A take begins on its record, and may wait. Does its client stand in the line already, so that it will be woken? Then
  * the place is this call's: it is counted as waiting, and its line is RDL__LINE_STOOD. In any case it is noted whether
  * the owner has come back at once.  @thread any */
-bool rdl__line_stands(struct rdl__call *call, int64_t now);
+bool rdl__line_take_place(struct rdl__call *call, int64_t now);
 
 /* Does the client's next take give way to another, or stand in the line already, if it is one that may wait? A single
  * try does neither.  @thread any */

@@ -213,6 +213,14 @@ void rdl__handle_unref(rdl_lock_t *lock)
     rdl__name_unref(name);
 }
 
+rdl_lock_t *rdl__name_any_handle(struct rdl__name *name)
+{
+    struct rdl__link *l = rdl__list_first(&name->handles);
+
+    rdl__assert_locked(&name->mu);
+    return l == NULL ? NULL : rdl__handle_ref(rdl__container(l, rdl_lock_t, link));
+}
+
 void rdl__handle_drop(rdl_lock_t *lock)
 {
     struct rdl__name *name = lock->name;

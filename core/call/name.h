@@ -178,6 +178,7 @@ void rdl__handle_copy(const rdl_lock_t *lock,
 void rdl__handle_drop(rdl_lock_t *lock); /* the user's reference */
 rdl_lock_t *rdl__handle_ref(rdl_lock_t *lock);
 void rdl__handle_unref(rdl_lock_t *lock);
+rdl_lock_t *rdl__name_any_handle(struct rdl__name *name); /* with a reference; NULL: it has none  @locks the name's */
 void rdl__name_ref(struct rdl__name *name);
 void rdl__name_unref(struct rdl__name *name);
 

@@ -268,11 +268,10 @@ static void on_timer(struct rdl__timer *timer, int64_t now)
 /* A handle of the name, with a reference; NULL: the last one has gone.  @locks none */
 static rdl_lock_t *any_handle(struct rdl__name *name)
 {
-    rdl_lock_t *lock = NULL;
+    rdl_lock_t *lock;
 
     rdl__mutex_lock(&name->mu);
-    if (!rdl__list_empty(&name->handles))
-        lock = rdl__handle_ref(rdl__container(name->handles.next, rdl_lock_t, link));
+    lock = rdl__name_any_handle(name);
     rdl__mutex_unlock(&name->mu);
     return lock;
 }

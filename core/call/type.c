@@ -83,10 +83,6 @@ void rdl__put_wish(const struct rdl__call *call, struct rdl__buf *to, bool more)
         rdl__cmd_arg(to, token ? "1" : "0", 1);
 }
 
-static const char *const line_words[] = {
-    [RDL__LINE_AGAIN] = "again", [RDL__LINE_AMONG] = "again", [RDL__LINE_YIELDS] = "yield", [RDL__LINE_TURN] = "turn",
-    [RDL__LINE_STAYS] = "stay",  [RDL__LINE_READS] = "read",  [RDL__LINE_LEAVES] = "leave", [RDL__LINE_BACK] = "back"};
-
 void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int script, const char *beside,
                    int64_t tokens)
 {
@@ -108,7 +104,7 @@ void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int s
         rdl__put_channel(to, name);
     rdl__put_wish(call, to, stands || draws);
     if (stands)
-        rdl__cmd_str(to, line_words[call->line]);
+        rdl__cmd_str(to, rdl__line_word((enum rdl__line)call->line));
     if (among || (stands && draws))
         rdl__cmd_arg(to, among ? "1" : "0", 1);
     if (draws)
@@ -132,7 +128,7 @@ void rdl__put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool
         return;
     }
     rdl__put_publish(to, name);
-    rdl__cmd_str(to, line_words[hold->line]);
+    rdl__cmd_str(to, rdl__line_word((enum rdl__line)hold->line));
 }
 
 void rdl__put_force(const struct rdl__call *call, struct rdl__buf *to, bool eval, int script)
