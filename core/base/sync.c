@@ -39,7 +39,6 @@ int rdl__mutex_init(struct rdl__mutex *mu)
 {
 #ifdef REDLATCH_ASSERTS
     mu->holder = (pthread_t)0;
-    mu->tells = false;
 #endif
     return pthread_mutex_init(&mu->m, NULL) == 0 ? RDL_OK : RDL_ENOMEM;
 }

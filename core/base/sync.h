@@ -11,41 +11,28 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 struct rdl__mutex {
     pthread_mutex_t m;
 #ifdef REDLATCH_ASSERTS
     pthread_t holder; /* 0: nobody */
-    bool tells;       /* the user's metrics function may be called under it */
 #endif
 };
 
 #ifdef REDLATCH_ASSERTS
-unsigned *rdl__mutexes_held(void); /* how many the calling thread has locked, but for those that tell */
+unsigned *rdl__mutexes_held(void); /* how many the calling thread has locked */
 #endif
 
 int rdl__mutex_init(struct rdl__mutex *mu); /* RDL_OK or RDL_ENOMEM */
 void rdl__mutex_done(struct rdl__mutex *mu);
-
-/* A composite's: the last reference to a record of it, given back under it, may end holds of its members.  @thread the
- * one that has made it */
-static inline void rdl__mutex_tells(struct rdl__mutex *mu)
-{
-#ifdef REDLATCH_ASSERTS
-    mu->tells = true;
-#else
-    (void)mu;
-#endif
-}
 
 static inline void rdl__mutex_lock(struct rdl__mutex *mu)
 {
     (void)pthread_mutex_lock(&mu->m);
 #ifdef REDLATCH_ASSERTS
     __atomic_store_n(&mu->holder, pthread_self(), __ATOMIC_RELAXED);
-    *rdl__mutexes_held() += !mu->tells;
+    *rdl__mutexes_held() += 1;
 #endif
 }
 
@@ -53,13 +40,13 @@ static inline void rdl__mutex_unlock(struct rdl__mutex *mu)
 {
 #ifdef REDLATCH_ASSERTS
     __atomic_store_n(&mu->holder, (pthread_t)0, __ATOMIC_RELAXED);
-    *rdl__mutexes_held() -= !mu->tells;
+    *rdl__mutexes_held() -= 1;
 #endif
     (void)pthread_mutex_unlock(&mu->m);
 }
 
 /* A function whose comment says `@locks mu` says it to the machine as well; and where the user's code is called, that
- * the calling thread has no mutex of ours, but for those that tell. Nothing in release. */
+ * the calling thread has no mutex of ours. Nothing in release. */
 #ifdef REDLATCH_ASSERTS
 #define rdl__assert_none_locked() assert(*rdl__mutexes_held() == 0)
 #define rdl__assert_locked(mu) assert(__atomic_load_n(&(mu)->holder, __ATOMIC_RELAXED) == pthread_self())

@@ -26,7 +26,7 @@ static void read_answers(struct rdl__composite_op *call, struct rdl__fan *fan)
         rdl__mutex_lock(&j->mu);
         ended = rdl__composite_handle_due(call, now);
         until = ended ? now : rdl__composite_next_due(call) < most ? rdl__composite_next_due(call) : most;
-        rdl__mutex_unlock(&j->mu);
+        rdl__composite_unlock(j);
         on = rdl__call_fan(fan, until) || (!ended && rdl__now() < most);
     }
     rdl__call_fan_leave(fan);
@@ -68,7 +68,7 @@ int64_t rdl__composite_call(const struct rdl__order *order, const struct rdl__co
         if (rdl__composite_handle_due(call, rdl__now()))
             break;
         until = rdl__composite_next_due(call);
-        rdl__mutex_unlock(&j->mu);
+        rdl__composite_unlock(j);
         (void)rdl__park(&call->op.parker, until);
         slept = true;
         rdl__mutex_lock(&j->mu);
@@ -79,7 +79,7 @@ int64_t rdl__composite_call(const struct rdl__order *order, const struct rdl__co
     result = call->op.result;
     if (result < 0)
         rdl__composite_explain(&call->op, err);
-    rdl__mutex_unlock(&j->mu);
+    rdl__composite_unlock(j);
     rdl__composite_owing_ends_all(call);
     rdl__client_call_ends(j->home);
     rdl__composite_op_unref(call);

@@ -16,7 +16,7 @@ static void drive(struct rdl__composite_op *call, int64_t now)
         rdl__loop_timer_off(rdl__client_loop(home), &call->timer);
     else
         rdl__composite_conclude(call);
-    rdl__mutex_unlock(&j->mu);
+    rdl__composite_unlock(j);
     if (ended) {
         rdl__client_call_ends(home);
         rdl__composite_op_unref(call);

@@ -38,7 +38,7 @@ void rdl__composite_op_unused(rdl_op_t *op)
 
     rdl__mutex_lock(&j->mu);
     rdl__composite_record_unref(call->rec);
-    rdl__mutex_unlock(&j->mu);
+    rdl__composite_unlock(j);
     rdl__owner_unref(op->owner);
     rdl__free(&j->home->mem, call, j->call_size);
     rdl__composite_unref(j);
@@ -381,7 +381,7 @@ static void on_answer(rdl_lock_t *member, int64_t result, const rdl_err_t *err, 
     q->under_way = false;
     call->verb->answered(call, q->index, result, err);
     straggled(call);
-    rdl__mutex_unlock(&j->mu);
+    rdl__composite_unlock(j);
     (void)rdl_op_free(op);
     rdl__composite_op_unref(call);
     rdl__composite_unref(j);
@@ -406,7 +406,7 @@ static void on_heard(rdl_lock_t *member, int64_t result, const rdl_err_t *err, v
     } else if (!rdl__composite_ended(call)) {
         call->verb->feed(call, &news);
     }
-    rdl__mutex_unlock(&j->mu);
+    rdl__composite_unlock(j);
     if (ended != NULL) {
         (void)rdl_op_free(ended);
         rdl__composite_op_unref(call);
@@ -541,7 +541,7 @@ int rdl__composite_prepare(const struct rdl__order *order, const struct rdl__com
     if (fan == NULL)
         rdl__composite_nudge(call);
 out:
-    rdl__mutex_unlock(&j->mu);
+    rdl__composite_unlock(j);
     if (rc == RDL_OK)
         return rc;
     rdl__client_call_ends(j->home);

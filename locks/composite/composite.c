@@ -215,7 +215,6 @@ int rdl__composite_make(const struct rdl__composite_kind *kind, rdl_lock_t *cons
         rdl__free(&home->mem, j, size);
         return rdl__err_set(err, RDL_ENOMEM, NULL);
     }
-    rdl__mutex_tells(&j->mu);
     atomic_init(&j->handle.refs, 1);
     j->handle.ops = &kind->type;
     j->plan = kind->plan;
@@ -227,6 +226,7 @@ int rdl__composite_make(const struct rdl__composite_kind *kind, rdl_lock_t *cons
     j->call_size = kind->call_size(j->member_count);
     j->name = (char *)j + head;
     rdl__list_init(&j->records);
+    rdl__list_init(&j->spent);
     rdl__list_init(&j->listening);
     add_members(j, kind, members);
     join_names(j);

@@ -68,6 +68,7 @@ struct rdl__composite {
 
     struct rdl__mutex mu;
     struct rdl__link records;   /* under mu, like the next */
+    struct rdl__link spent;     /* records that nobody has a reference to any more, until mu is given back */
     struct rdl__link listening; /* acquires that hear of the members' releases; the first acts on them */
     uint64_t taken;             /* how often it was taken, by any owner of this process */
     bool dropped;               /* the user has freed the handle: no record is looked for any more */
@@ -112,5 +113,9 @@ int rdl__composite_make(const struct rdl__composite_kind *kind, rdl_lock_t *cons
                         const struct rdl__composite_options *options, rdl_lock_t **ret_lock, rdl_err_t *err);
 struct rdl__composite *rdl__composite_ref(struct rdl__composite *j);
 void rdl__composite_unref(struct rdl__composite *j); /* @locks none */
+
+/* record.c: give mu back, and free the records that nobody has a reference to, which may end holds of their members.
+ * The caller has a reference to the composite.  @locks mu */
+void rdl__composite_unlock(struct rdl__composite *j);
 
 #endif

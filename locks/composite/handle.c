@@ -26,7 +26,7 @@ static void composite_drop(rdl_lock_t *lock)
     rdl__mutex_lock(&j->mu);
     lock->fn = NULL;
     rdl__composite_records_drop(j);
-    rdl__mutex_unlock(&j->mu);
+    rdl__composite_unlock(j);
     for (unsigned i = 0; i < j->member_count; i++)
         rdl__handle_drop(rdl__member_lock(j, i));
     rdl__composite_unref(j);
@@ -39,7 +39,7 @@ static int composite_on_lost(rdl_lock_t *lock, rdl_lost_fn fn, void *arg)
     rdl__mutex_lock(&j->mu);
     lock->fn = fn;
     lock->arg = arg;
-    rdl__mutex_unlock(&j->mu);
+    rdl__composite_unlock(j);
     return RDL_OK;
 }
 

@@ -53,7 +53,8 @@ static void leave_members(struct rdl__composite_record *rec)
     }
 }
 
-/* Nobody else knows it, or nobody has a reference any more.  @locks any */
+/* Nobody else knows it, or nobody has a reference any more. May end holds of its members, which is told.  @locks none
+ */
 static void record_free(struct rdl__composite_record *rec)
 {
     struct rdl__composite *j = rec->composite;
@@ -71,7 +72,20 @@ void rdl__composite_record_unref(struct rdl__composite_record *rec)
 {
     rdl__assert_locked(&rec->composite->mu);
     if (--rec->refs == 0)
-        record_free(rec);
+        rdl__list_push_back(&rec->composite->spent, &rec->link);
+}
+
+void rdl__composite_unlock(struct rdl__composite *j)
+{
+    struct rdl__link spent, *l;
+
+    rdl__assert_locked(&j->mu);
+    rdl__list_init(&spent);
+    while ((l = rdl__list_pop(&j->spent)) != NULL)
+        rdl__list_push_back(&spent, l);
+    rdl__mutex_unlock(&j->mu);
+    while ((l = rdl__list_pop(&spent)) != NULL)
+        record_free(rdl__container(l, struct rdl__composite_record, link));
 }
 
 static void settle_member(struct rdl__composite_record *rec, unsigned i, int64_t want)
@@ -151,7 +165,7 @@ static void tell_orphaned(struct rdl__callback *callback)
     fn = j->handle.fn;
     arg = j->handle.arg;
     rdl__composite_record_unref(rec);
-    rdl__mutex_unlock(&j->mu);
+    rdl__composite_unlock(j);
     if (fn != NULL)
         fn(&j->handle, &loss, arg);
     rdl__composite_unref(j);
@@ -174,7 +188,7 @@ static void orphan(struct rdl__owner_link *owner_link)
     rec->lost = true;
     rdl__composite_record_retire(rec);
     rdl__composite_record_unref(rec);
-    rdl__mutex_unlock(&j->mu);
+    rdl__composite_unlock(j);
     rdl__composite_unref(j);
 }
 
@@ -299,7 +313,7 @@ int rdl__composite_record_of(struct rdl__composite *j, rdl_owner_t *owner, bool 
     rdl__assert_locked(&j->mu);
     if ((*ret = record_find(j, owner)) != NULL)
         return RDL_OK;
-    rdl__mutex_unlock(&j->mu); /* record_make may take a thread slot's mutex, which comes before mu (orphan) */
+    rdl__composite_unlock(j); /* record_make may take a thread slot's mutex, which comes before mu (orphan) */
     rc = record_make(j, owner, given, &made);
     rdl__mutex_lock(&j->mu);
     if (rc < 0)
@@ -381,7 +395,7 @@ struct rdl__view rdl__composite_view(rdl_lock_t *lock, rdl_owner_t *owner, int64
     rdl__mutex_lock(&j->mu);
     if ((rec = record_find(j, owner)) != NULL)
         view = rdl__composite_record_view(rec, now);
-    rdl__mutex_unlock(&j->mu);
+    rdl__composite_unlock(j);
     return view;
 }
 
@@ -450,7 +464,7 @@ void rdl__composite_member_lost(rdl_lock_t *member, const rdl_loss_t *loss, void
         arg = j->handle.arg;
         rdl__composite_settle(rec);
     }
-    rdl__mutex_unlock(&j->mu);
+    rdl__composite_unlock(j);
     if (fn != NULL)
         fn(&j->handle, &news, arg);
 }

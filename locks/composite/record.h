@@ -49,6 +49,7 @@ struct rdl__composite_record {
  * @locks mu, released while one is made */
 int rdl__composite_record_of(struct rdl__composite *j, rdl_owner_t *owner, bool given,
                              struct rdl__composite_record **ret);
+/* It is freed with rdl__composite_unlock. */
 void rdl__composite_record_unref(struct rdl__composite_record *rec);
 /* Take the record off the list, if nothing is held or under way. */
 void rdl__composite_record_retire(struct rdl__composite_record *rec);

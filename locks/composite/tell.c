@@ -92,7 +92,7 @@ static void see_lost(rdl_op_t *op)
     rdl__mutex_lock(&j->mu);
     rdl__composite_see_lost_meanwhile(call);
     rdl__composite_record_retire(call->rec);
-    rdl__mutex_unlock(&j->mu);
+    rdl__composite_unlock(j);
 }
 
 static void tell(const rdl_op_t *op, const rdl_err_t *err)
