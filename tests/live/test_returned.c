@@ -529,6 +529,7 @@ Test(returned, N9_outage_of_who_is_asleep_begins_when_the_server_dies)
 /* Whoever has the lock by then, it is not known: the words are of the server. */
 Test(returned, T4_wait_that_ends_while_the_server_is_away_says_so)
 {
+    enum { PATIENT_MS = 8000 }; /* until all are seen asleep, one after another, on a busy machine */
     struct monitor *monitor;
 
     stage_open(&st, .client = OPTIONS(0));
@@ -542,14 +543,14 @@ Test(returned, T4_wait_that_ends_while_the_server_is_away_says_so)
         expect(RDL_OK, rdl_try_lock(add(kind, false)->rival, 0, LEASE_MS, &err));
     }
     for (struct each *e = all; e < all + count; e++)
-        caller_try_lock(e->caller, e->lock, WAIT_MS, LEASE_MS);
+        caller_try_lock(e->caller, e->lock, PATIENT_MS, LEASE_MS);
     for (struct each *e = all; e < all + count; e++) /* nothing of theirs is on its way */
         expect_sleeps_for(monitor, e->kind, e->name);
     monitor_stop(monitor);
     let_pass_ms(50); /* the answer to the last of them */
     server_kill(st.server);
     for (struct each *e = all; e < all + count; e++)
-        expect_result(RDL_ECONN, e->caller, WAIT_MS + 2 * SOON_MS);
+        expect_result(RDL_ECONN, e->caller, PATIENT_MS + 2 * SOON_MS);
     drop_all();
     server_start_again(st.server);
 }
