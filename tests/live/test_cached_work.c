@@ -2,11 +2,9 @@
 /* test_cached_work.c - processes that share a lock which each of them keeps (option cache_ms), while their connections
  * are killed, scripts forgotten and the server stands still: nobody meets anybody, and nobody goes without.
  */
+#include "tests/live/contend.h"
 #include "tests/live/kept.h"
 #include "tests/support/workload.h"
-
-#include <pthread.h>
-#include <time.h>
 
 static const char *const names[] = {"ledger", "journal"};
 
@@ -67,59 +65,27 @@ Test(cached_work, scripts_that_are_forgotten_bring_nobody_together)
 
 /* ---- by turns --------------------------------------------------------------------------------------------------- */
 
-/* One of the clients that want a lock all the time, until they have had it so often together. */
-struct contender {
-    rdl_client_t *client;
-    rdl_lock_t *lock;
-    pthread_t thread;
-    int had;
-    _Atomic int *all;
-};
-
 enum { CONTENDERS = 4, ALL_TURNS = 6000, LONG_MS = 60000 };
-
-static void *contend(void *arg)
-{
-    struct contender *c = arg;
-    rdl_err_t e;
-
-    while (atomic_fetch_add(c->all, 1) < ALL_TURNS) {
-        if (rdl_try_lock(c->lock, SOON_MS, RDL_LEASE_AUTO, &e) != RDL_OK)
-            break;
-        (void)nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL); /* it works */
-        c->had++;
-        if (rdl_unlock(c->lock, &e) != RDL_OK)
-            break;
-    }
-    return NULL;
-}
 
 /* While their holds are recalled so soon that each asks the server for every take, too: then the lock is a plain one.
  */
 Test(cached_work, clients_that_want_it_all_the_time_have_it_equally_often_and_a_release_wakes_one)
 {
-    struct contender all[CONTENDERS] = {0};
-    _Atomic int turns = 0;
+    rdl_client_t *clients[CONTENDERS];
+    rdl_lock_t *locks[CONTENDERS];
     int64_t scripts;
-    int sum = 0;
 
     stage_open(&st);
     for (int i = 0; i < CONTENDERS; i++) {
-        all[i] = (struct contender){.client = client_open(stage_uri(&st), NULL), .all = &turns};
-        all[i].lock = reentrant(all[i].client, NAME, LOCK_OPTIONS(.cache_ms = LONG_MS));
+        clients[i] = client_open(stage_uri(&st), NULL);
+        locks[i] = reentrant(clients[i], NAME, LOCK_OPTIONS(.cache_ms = LONG_MS));
     }
     scripts = probe_calls(st.probe, "evalsha");
-    for (int i = 0; i < CONTENDERS; i++)
-        cr_assert_eq(pthread_create(&all[i].thread, NULL, contend, &all[i]), 0);
-    for (int i = 0; i < CONTENDERS; i++)
-        cr_assert_eq(pthread_join(all[i].thread, NULL), 0);
+    expect_turns(locks, CONTENDERS, ALL_TURNS);
     for (int i = 0; i < CONTENDERS; i++) {
-        cr_expect_geq(all[i].had, ALL_TURNS / CONTENDERS / 4, "client %d had it %d times", i, all[i].had);
-        sum += all[i].had;
-        rdl_lock_free(all[i].lock);
-        rdl_client_close(all[i].client);
+        rdl_lock_free(locks[i]);
+        rdl_client_close(clients[i]);
     }
-    cr_assert_eq(sum, ALL_TURNS);
     scripts = probe_calls(st.probe, "evalsha") - scripts;
     cr_assert_leq(scripts, 3 * ALL_TURNS, "%" PRId64 " scripts: a take and a release each, and a few refusals",
                   scripts);

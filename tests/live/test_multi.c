@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* test_multi.c - several locks as one: all or nothing, without circles, and what becomes of it member by member. */
+#include "tests/live/contend.h"
 #include "tests/live/live.h"
 #include "tests/support/counting_alloc.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #define LEASE_MS 10000
 
@@ -466,61 +466,26 @@ Test(multi, overlapping_sets_exclude_each_other_and_never_wait_in_a_circle)
 
 /* ---- turns ------------------------------------------------------------------------------------------------------ */
 
-/* Clients that want their lock all the time, until they have had theirs so often together. */
-enum { CONTENDERS = 3, ALL_TURNS = 3000 };
-
-struct contender {
-    rdl_client_t *client;
-    rdl_lock_t *single[2], *lock;
-    pthread_t thread;
-    int had;
-    _Atomic int *all;
-};
-
-static void *contend(void *arg)
-{
-    struct contender *c = arg;
-    rdl_err_t e;
-
-    while (atomic_fetch_add(c->all, 1) < ALL_TURNS) {
-        if (rdl_try_lock(c->lock, SOON_MS, RDL_LEASE_AUTO, &e) != RDL_OK)
-            break;
-        (void)nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL); /* it works */
-        c->had++;
-        if (rdl_unlock(c->lock, &e) != RDL_OK)
-            break;
-    }
-    return NULL;
-}
-
 Test(multi, gives_way_to_who_waits_for_one_of_its_members)
 {
-    struct contender all[CONTENDERS] = {0};
-    _Atomic int turns = 0;
-    int sum = 0;
+    enum { CONTENDERS = 3 };
+    rdl_client_t *clients[CONTENDERS];
+    rdl_lock_t *single[CONTENDERS][2], *locks[CONTENDERS];
 
     stage_open(&st);
     for (int i = 0; i < CONTENDERS; i++) {
-        struct contender *c = &all[i];
-
-        *c = (struct contender){.client = client_open(stage_uri(&st), NULL), .all = &turns};
-        c->single[0] = reentrant(c->client, "x", NULL);
-        c->single[1] = reentrant(c->client, "y", NULL);
-        c->lock = i == 0 ? reentrant(c->client, "x", NULL) : make(c->single, 2);
+        clients[i] = client_open(stage_uri(&st), NULL);
+        single[i][0] = reentrant(clients[i], "x", NULL);
+        single[i][1] = reentrant(clients[i], "y", NULL);
+        locks[i] = i == 0 ? reentrant(clients[i], "x", NULL) : make(single[i], 2);
     }
-    for (int i = 0; i < CONTENDERS; i++)
-        cr_assert_eq(pthread_create(&all[i].thread, NULL, contend, &all[i]), 0);
-    for (int i = 0; i < CONTENDERS; i++)
-        cr_assert_eq(pthread_join(all[i].thread, NULL), 0);
+    expect_turns(locks, CONTENDERS, 3000);
     for (int i = 0; i < CONTENDERS; i++) {
-        cr_expect_geq(all[i].had, ALL_TURNS / CONTENDERS / 4, "client %d had it %d times", i, all[i].had);
-        sum += all[i].had;
-        rdl_lock_free(all[i].lock);
-        rdl_lock_free(all[i].single[0]);
-        rdl_lock_free(all[i].single[1]);
-        rdl_client_close(all[i].client);
+        rdl_lock_free(locks[i]);
+        rdl_lock_free(single[i][0]);
+        rdl_lock_free(single[i][1]);
+        rdl_client_close(clients[i]);
     }
-    cr_assert_eq(sum, ALL_TURNS);
 }
 
 /* ---- cancelled, and refused ------------------------------------------------------------------------------------- */
