@@ -41,7 +41,8 @@ if waits then
     client = client_of(field)
     waits = {how = waits, among = ARGV[6], line = read_line(line, client), leave = leave, give_way = give_way}
     wanted = others_stand(waits.line) and field .. ':wanted'
-    recalled = wanted and is_kept(field)
+    -- a hold that its client keeps: those that stand in line already will not try until it is released
+    recalled = wanted and string.find(field, ':-', 1, true)
     waits.stand = function(...)
         -- and here: who is granted would
         -- include line_queue.inc

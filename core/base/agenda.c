@@ -87,9 +87,10 @@ void rdl__agenda_move(struct rdl__agenda *agenda, struct rdl__heap_node *node, i
     int64_t slot = slot_of(at);
 
     rdl__agenda_remove(agenda, node);
-    if (agenda->in_slots == 0 && (min = rdl__heap_min(&agenda->heap)) != NULL)
+    min = rdl__heap_min(&agenda->heap);
+    if (agenda->in_slots == 0 && min != NULL)
         agenda->first = slot_of(min->at) + 1; /* the lists begin behind what is due first, wherever that has got to */
-    if (rdl__heap_min(&agenda->heap) != NULL && slot >= agenda->first && slot - agenda->first < RDL__AGENDA_SLOTS)
+    if (min != NULL && slot >= agenda->first && slot - agenda->first < RDL__AGENDA_SLOTS)
         list_add(agenda, node, at);
     else
         rdl__heap_insert(&agenda->heap, node, at);

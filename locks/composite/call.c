@@ -479,14 +479,14 @@ bool rdl__composite_handle_due(struct rdl__composite_op *call, int64_t now)
 
 int64_t rdl__composite_next_due(const struct rdl__composite_op *call)
 {
+    int64_t ends_by = call->end_by != 0 ? call->end_by : RDL__NEVER;
+
     rdl__assert_locked(&rdl__composite_of_call(call)->mu);
     if (call->phase == RDL__COMPOSITE_QUEUED)
         return turn_by(call);
     if (call->verb->acquires)
         return call->plan.wake_at;
-    if (call->end_by != 0 && (call->answers_by == 0 || call->end_by < call->answers_by))
-        return call->end_by;
-    return call->answers_by != 0 ? call->answers_by : RDL__NEVER;
+    return call->answers_by != 0 && call->answers_by < ends_by ? call->answers_by : ends_by;
 }
 
 void rdl__composite_conclude(struct rdl__composite_op *call)

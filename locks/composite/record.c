@@ -81,8 +81,7 @@ void rdl__composite_unlock(struct rdl__composite *j)
 
     rdl__assert_locked(&j->mu);
     rdl__list_init(&spent);
-    while ((l = rdl__list_pop(&j->spent)) != NULL)
-        rdl__list_push_back(&spent, l);
+    rdl__list_splice_front(&spent, &j->spent);
     rdl__mutex_unlock(&j->mu);
     while ((l = rdl__list_pop(&spent)) != NULL)
         record_free(rdl__container(l, struct rdl__composite_record, link));
