@@ -529,7 +529,7 @@ Test(returned, N9_outage_of_who_is_asleep_begins_when_the_server_dies)
 /* Whoever has the lock by then, it is not known: the words are of the server. */
 Test(returned, T4_wait_that_ends_while_the_server_is_away_says_so)
 {
-    enum { PATIENT_MS = 8000 }; /* until all are seen asleep, one after another, on a busy machine */
+    enum { PATIENT_MS = 4500 }; /* until all are seen asleep, and nobody looks again (RDL__HINT_MAX_MS) */
     struct monitor *monitor;
 
     stage_open(&st, .client = OPTIONS(0));

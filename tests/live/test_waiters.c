@@ -424,6 +424,14 @@ Test(waiters, ear_that_nobody_needs_goes_with_the_release)
     two_end(&two);
 }
 
+static atomic_int in_vain; /* lines about attempts to connect */
+
+static void note_attempt(rdl_log_level_t level, const char *line, void *arg)
+{
+    (void)level, (void)line, (void)arg;
+    atomic_fetch_add(&in_vain, 1);
+}
+
 /* Q6: the one that is woken cannot ask, and its time is up. */
 Test(waiters, waiter_that_times_out_without_a_connection_hands_its_wake_up_on)
 {
@@ -431,15 +439,17 @@ Test(waiters, waiter_that_times_out_without_a_connection_hands_its_wake_up_on)
     struct caller *second = caller_new();
     rdl_lock_t *lock;
 
-    stage_open(&st, .proxied = true, .client = OPTIONS(.reconnect_min_ms = 1, .reconnect_max_ms = 50));
+    stage_open(&st, .proxied = true,
+               .client = OPTIONS(.reconnect_min_ms = 1, .reconnect_max_ms = 50, .log = note_attempt));
     lock = reentrant(st.client, NAME, NULL);
     foreign_take(st.probe, NAME, LEASE_MS);
-    caller_try_lock(first, lock, 600, LEASE_MS);
+    caller_try_lock(first, lock, 1500, LEASE_MS);
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 1, SOON_MS));
     caller_try_lock(second, lock, 10000, LEASE_MS);
     let_pass_ms(50);
     proxy_refuse(st.proxy, true);
     proxy_cut(st.proxy, PROXY_COMMANDERS);
+    cr_assert(WAIT_UNTIL(atomic_load(&in_vain) > 0, SOON_MS)); /* the client knows: nothing of first's is on its way */
     (void)foreign_release(st.probe, NAME);
     cr_assert_lt(caller_result(first, SOON_MS), 0);
     proxy_refuse(st.proxy, false);
