@@ -63,12 +63,8 @@ static int inspect(struct rdl__look *look, rdl_err_t *err)
 {
     int rc;
 
-    if ((rc = rdl__client_check(look->client, err)) < 0)
+    if ((rc = rdl__client_blocking_visit_begins(look->client, err)) < 0)
         return rc;
-    if (rdl__loop_here(rdl__client_loop(look->client)))
-        return rdl__err_set(err, RDL_EDEADLK, "a blocking call on the client's loop thread would wait for itself");
-    if ((rc = rdl__client_visit_begins(look->client)) < 0)
-        return rdl__err_set(err, rc, NULL);
     if ((rc = look_at(look, err)) == RDL_OK)
         describe(look->made, look->client);
     rdl__client_visit_ends(look->client);

@@ -543,12 +543,8 @@ static int64_t begin(rdl_client_t *client, const char *pattern, const struct nam
 
     if (client == NULL || fn == NULL)
         return rdl__err_set(err, RDL_EINVAL, "%s is NULL", client == NULL ? "client" : "fn");
-    if ((rc = rdl__client_check(client, err)) < 0)
+    if ((rc = rdl__client_blocking_visit_begins(client, err)) < 0)
         return rc;
-    if (rdl__loop_here(rdl__client_loop(client)))
-        return rdl__err_set(err, RDL_EDEADLK, "a blocking call on the client's loop thread would wait for itself");
-    if ((rc = rdl__client_visit_begins(client)) < 0)
-        return rdl__err_set(err, (int)rc, NULL);
     if ((walk = rdl__zalloc(&client->mem, sizeof *walk)) != NULL) {
         walk->client = client;
         walk->pattern = pattern != NULL ? pattern : "*";

@@ -93,12 +93,8 @@ int rdl_masters(rdl_client_t *client, rdl_master_t *ret_masters, size_t room, rd
 
     if (client == NULL || (ret_masters == NULL && room > 0))
         return rdl__err_set(err, RDL_EINVAL, "%s is NULL", client == NULL ? "client" : "ret_masters");
-    if ((rc = rdl__client_check(client, err)) < 0)
+    if ((rc = rdl__client_blocking_visit_begins(client, err)) < 0)
         return rc;
-    if (rdl__loop_here(rdl__client_loop(client)))
-        return rdl__err_set(err, RDL_EDEADLK, "a blocking call on the client's loop thread would wait for itself");
-    if ((rc = rdl__client_visit_begins(client)) < 0)
-        return rdl__err_set(err, rc, NULL);
     if ((masters = rdl__zalloc(&client->mem, RDL__SHARDS_MAX * sizeof *masters)) != NULL)
         rc = ask_all(client, masters, ret_masters, room, &count, err);
     else

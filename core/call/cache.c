@@ -564,12 +564,12 @@ int rdl__cache_leave(struct rdl__cache *cache, struct rdl__record *rec, int64_t 
 
     rdl__assert_locked(&cache->name->mu);
     *ret_unnoticed = lost && rec->inside;
-    if (*ret_unnoticed)
-        rec->hold.state = RDL_LOST;
     if (--rec->count == 0)
         rdl__record_ends(rec);
     if (rec->count == 0 || lost)
         rdl__cache_end(cache, rec, now);
+    if (*ret_unnoticed)
+        rec->hold.state = RDL_LOST; /* the watchdog knows it no more */
     return lost ? RDL_ELOST : RDL_OK;
 }
 

@@ -14,7 +14,21 @@ static struct rdl__cache *of_name(const struct rdl__name *name)
     return name->cache;
 }
 
-/* ---- without a call --------------------------------------------------------------------------------------------- */
+/* ---- without a call ---------------------------------------------------------------------------------------------
+ *
+ * Under the name's mutex, and while the loop listens for recalls: a client that closes ends that first (recall.c,
+ * on_close), with this mutex, so that its loop, its watchdog and its owners are there until it is unlocked. */
+
+/* Whose call it is, if it may be decided here; else NULL.  @locks the name's */
+static rdl_owner_t *whose(const struct rdl__order *order)
+{
+    const rdl_client_t *client = order->lock->name->client;
+
+    rdl__assert_locked(&order->lock->name->mu);
+    if (!of_name(order->lock->name)->engaged || rdl__loop_here(rdl__client_loop(client)))
+        return NULL;
+    return order->owner != NULL ? order->owner : rdl__owner_here(client);
+}
 
 /* The owner's record, made if need be, if no verb is in flight on it; NULL: the engine's way.  @locks the name's */
 static struct rdl__record *quiet_record(struct rdl__name *name, rdl_owner_t *owner, const struct rdl__lock_ops *ops,
@@ -28,6 +42,26 @@ static struct rdl__record *quiet_record(struct rdl__name *name, rdl_owner_t *own
     return rec == NULL || rec->active != NULL ? NULL : rec;
 }
 
+/* What is counted or told once the mutex is unlocked: closing waits for it. Cannot be refused: the loop is there.
+ * @locks the name's */
+static void telling_begins(const struct rdl__name *name)
+{
+    rdl__assert_locked(&name->mu);
+    (void)rdl__client_debt_begins(name->client);
+}
+
+/* Count a take that was decided here as any is. */
+static void count_here(const struct rdl__name *name, int rc)
+{
+    rdl__name_metric(name, RDL_M_ATTEMPTS, 1);
+    if (rc == RDL_OK) {
+        rdl__name_metric(name, RDL_M_LOCAL, 1);
+        rdl__name_metric(name, RDL_M_ACQUIRED, 1);
+        rdl__name_metric(name, RDL_M_WAIT_US, 0);
+    }
+    rdl__client_call_ends(name->client);
+}
+
 /* Take an idle kept lock, or a local hold again. False: it is the engine's.  @locks the name's */
 static bool take_here_and_unlock(const struct rdl__order *order, rdl_owner_t *owner, int64_t now, int *ret_rc)
 {
@@ -35,6 +69,7 @@ static bool take_here_and_unlock(const struct rdl__order *order, rdl_owner_t *ow
     struct rdl__cache *cache = of_name(name);
     struct rdl__record *rec = NULL;
     bool open = order->lock->ops == cache->ops && (cache->inside == 0 || rdl__cache_is_shared(cache)), done = false;
+    bool counted = name->client->sinks.metering != RDL__NOT_METERED;
 
     rdl__assert_locked(&name->mu);
     if (cache->keep.state == RDL__KEEP_HELD && (rec = quiet_record(name, owner, order->lock->ops, open)) != NULL &&
@@ -46,22 +81,15 @@ static bool take_here_and_unlock(const struct rdl__order *order, rdl_owner_t *ow
         if (done && name->idle == rec)
             name->idle = NULL;
     }
+    if (done && counted)
+        telling_begins(name);
     if (rec != NULL && !done)
         rdl__record_retire_and_unlock(rec);
     else
         rdl__mutex_unlock(&name->mu);
+    if (done && counted)
+        count_here(name, *ret_rc);
     return done;
-}
-
-/* Count a take that was decided here as any is. */
-static void count_here(const struct rdl__name *name, int rc)
-{
-    rdl__name_metric(name, RDL_M_ATTEMPTS, 1);
-    if (rc != RDL_OK)
-        return;
-    rdl__name_metric(name, RDL_M_LOCAL, 1);
-    rdl__name_metric(name, RDL_M_ACQUIRED, 1);
-    rdl__name_metric(name, RDL_M_WAIT_US, 0);
 }
 
 /* Take one count of a local hold back. False: it is the engine's.  @locks the name's */
@@ -83,10 +111,12 @@ static bool release_here_and_unlock(const struct rdl__order *order, rdl_owner_t 
     *ret_rc = rdl__cache_leave(of_name(name), rec, now, &unnoticed);
     outermost = rec->count == 0;
     if (unnoticed || name->client->sinks.metering != RDL__NOT_METERED) {
+        telling_begins(name);
         atomic_fetch_add(&rec->refs, 1);
         rdl__record_retire_and_unlock(rec);
         rdl__cache_tell_left(rec, &id, outermost, unnoticed, *ret_rc, since, now);
         rdl__record_unref(rec);
+        rdl__client_call_ends(name->client);
     } else {
         rdl__record_retire_and_unlock(rec);
     }
@@ -129,24 +159,19 @@ static __attribute__((noinline)) int64_t call_engine(const struct rdl__order *or
 static int64_t cached_call(const struct rdl__order *order, rdl_err_t *err)
 {
     struct rdl__name *name = order->lock->name;
-    rdl_client_t *client = name->client;
-    bool takes = order->verb->acquires, done = false;
-    rdl_owner_t *owner = order->owner;
-    int rc;
+    rdl_owner_t *owner;
+    bool done = false;
+    int rc = RDL_OK;
 
-    if (!takes && !order->verb->releases)
+    if (!order->verb->acquires && !order->verb->releases)
         return call_engine(order, order->verb->kept, err);
-    if ((rc = rdl__client_call_begins(client)) < 0)
-        return rdl__err_set(err, rc, NULL);
-    if ((owner != NULL || (rc = rdl__owner_self(client, &owner)) == RDL_OK) &&
-        !rdl__loop_here(rdl__client_loop(client))) {
-        rdl__mutex_lock(&name->mu);
-        done = takes ? take_here_and_unlock(order, owner, rdl__now(), &rc)
-                     : release_here_and_unlock(order, owner, rdl__now(), &rc);
-    }
-    if (done && takes)
-        count_here(name, rc);
-    rdl__client_call_ends(client);
+    rdl__mutex_lock(&name->mu);
+    if ((owner = whose(order)) == NULL)
+        rdl__mutex_unlock(&name->mu);
+    else if (order->verb->acquires)
+        done = take_here_and_unlock(order, owner, rdl__now(), &rc);
+    else
+        done = release_here_and_unlock(order, owner, rdl__now(), &rc);
     return done ? say(order, rc, err) : call_engine(order, order->verb->kept, err);
 }
 

@@ -405,11 +405,9 @@ int64_t rdl__call(const struct rdl__order *order, rdl_err_t *err)
     int64_t result;
     int rc;
 
-    if (rdl__loop_here(rdl__client_loop(client)))
-        return rdl__err_set(err, RDL_EDEADLK, "a blocking verb on the client's loop thread would wait for itself");
     if ((rc = rdl__client_call_begins(client)) < 0) /* so that the client stays whole until the outcome is told */
         return rdl__err_set(err, rc, NULL);
-    if ((rc = prepare(order, true, &call, NULL, err)) < 0) {
+    if ((rc = rdl__client_may_block(client, err)) < 0 || (rc = prepare(order, true, &call, NULL, err)) < 0) {
         rdl__client_call_ends(client);
         return rc;
     }

@@ -474,8 +474,13 @@ struct rdl__record *rdl__cache_forsake(struct rdl__cache *cache)
 
 void rdl__cache_forsaken(struct rdl__cache *cache, struct rdl__record *kept)
 {
-    rdl__client_forget_hold(cache->name->client, &kept->hold);
-    count_end(cache, RDL__END_CLOSED);
+    rdl_client_t *client = cache->name->client;
+
+    rdl__client_forget_hold(client, &kept->hold);
+    if (rdl__client_debt_begins(client) == RDL_OK) { /* else the user was told that nothing is told any more */
+        count_end(cache, RDL__END_CLOSED);
+        rdl__client_call_ends(client);
+    }
     rdl__record_unref(kept);
 }
 

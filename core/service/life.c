@@ -53,6 +53,26 @@ void rdl__client_ended_closing(rdl_client_t *client)
     rdl__mutex_unlock(&client->close_mu);
 }
 
+int rdl__client_may_block(const rdl_client_t *client, rdl_err_t *err)
+{
+    if (!rdl__loop_here(rdl__client_loop(client)))
+        return RDL_OK;
+    return rdl__err_set(err, RDL_EDEADLK, "a blocking call on the client's loop thread would wait for itself");
+}
+
+int rdl__client_blocking_visit_begins(rdl_client_t *client, rdl_err_t *err)
+{
+    int rc;
+
+    if ((rc = rdl__client_check(client, err)) < 0)
+        return rc;
+    if ((rc = rdl__client_visit_begins(client)) < 0)
+        return rdl__err_set(err, rc, NULL);
+    if ((rc = rdl__client_may_block(client, err)) < 0)
+        rdl__client_visit_ends(client);
+    return rc;
+}
+
 int rdl__client_debt_begins(rdl_client_t *client)
 {
     bool closed;

@@ -44,6 +44,13 @@ static inline int rdl__client_visit_begins(rdl_client_t *client)
     return rc < 0 ? rc : (rdl__client_ref(client), RDL_OK);
 }
 
+/* The same for one that blocks. RDL_OK, RDL_EFORK, RDL_ECLOSED, or RDL_EDEADLK on the loop's thread.  @thread any */
+int rdl__client_blocking_visit_begins(rdl_client_t *client, rdl_err_t *err);
+
+/* May the calling thread wait for the loop? RDL_OK, or RDL_EDEADLK: it is the loop's. During a call, as the loop may be
+ * gone after it. */
+int rdl__client_may_block(const rdl_client_t *client, rdl_err_t *err);
+
 static inline void rdl__client_visit_ends(rdl_client_t *client)
 {
     rdl__client_call_ends(client);

@@ -190,14 +190,26 @@ static struct rdl__thread_slot *slot_of(const rdl_client_t *client)
     return slot;
 }
 
+static rdl_owner_t *owner_in(const struct rdl__thread_slot *slot)
+{
+    return slot->bound != NULL ? slot->bound : slot->own;
+}
+
 int rdl__owner_self(rdl_client_t *client, rdl_owner_t **ret_owner)
 {
     struct rdl__thread_slot *slot = slot_of(client);
 
     if (slot == NULL && (slot = slot_make(client)) == NULL)
         return RDL_ENOMEM;
-    *ret_owner = slot->bound != NULL ? slot->bound : slot->own;
+    *ret_owner = owner_in(slot);
     return *ret_owner == NULL ? RDL_ECLOSED : RDL_OK;
+}
+
+rdl_owner_t *rdl__owner_here(const rdl_client_t *client)
+{
+    const struct rdl__thread_slot *slot = slot_of(client);
+
+    return slot == NULL ? NULL : owner_in(slot);
 }
 
 rdl_owner_t *rdl__owner_ref(rdl_owner_t *owner)

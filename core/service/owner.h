@@ -49,6 +49,8 @@ struct rdl_owner {
 /* The calling thread's owner in this client: the bound one, or its own, made at first use. No reference: valid until
  * the thread ends or binds another, or the client is freed. RDL_OK or RDL_ENOMEM. */
 int rdl__owner_self(rdl_client_t *client, rdl_owner_t **ret_owner);
+/* The same if it was made, else NULL: for a caller that keeps the client from closing otherwise than by a call. */
+rdl_owner_t *rdl__owner_here(const rdl_client_t *client);
 
 rdl_owner_t *rdl__owner_ref(rdl_owner_t *owner);
 void rdl__owner_unused(rdl_owner_t *owner); /* the last reference was given back */

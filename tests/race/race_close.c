@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* race_close.c - closing a client while everything is under way on it: blocking and asynchronous calls, questions,
- * holds with renewals. Every blocking call returns, every callback comes once and before close returns. Of a multi-lock
- * nothing is left that nobody was told to hold. */
+ * holds with renewals. Every blocking call returns, every callback comes once and before close returns, and so does all
+ * that is counted of a kept lock. Of a multi-lock nothing is left that nobody was told to hold. */
 #include "tests/support/race.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { THREADS = 6 };
 
@@ -183,6 +184,62 @@ static void close_under_takes(struct stage *st, unsigned *random)
     atomic_fetch_add(&lives, (unsigned)n);
 }
 
+/* ---- locks that are kept ---------------------------------------------------------------------------------------- */
+
+static atomic_bool counts_no_more; /* close has returned */
+
+static void count(rdl_metric_t metric, int64_t value, void *arg)
+{
+    (void)metric, (void)value, (void)arg;
+    if (atomic_load(&counts_no_more))
+        race_violation("counted after close");
+}
+
+/* Until closed: taken and given back without the server, for the most part. */
+static void *come_and_go(void *arg)
+{
+    struct race_thread *t = arg;
+    rdl_lock_t *const *locks = t->arg;
+    int64_t rc = 0;
+
+    while (rc != RDL_ECLOSED) {
+        rdl_lock_t *lock = locks[race_below(&t->random, 2)];
+
+        rc = rdl_try_lock(lock, 20, race_below(&t->random, 8) == 0 ? 1 : RDL_LEASE_AUTO, NULL);
+        if (rc == RDL_OK)
+            rc = rdl_unlock(lock, NULL);
+        if (!acceptable(rc))
+            race_violation("a kept lock's call returned %s", rdl_err_name((int)rc));
+        atomic_fetch_add(&calls, 1);
+    }
+    return NULL;
+}
+
+/* Each time of its own names: what somebody is inside of is left to its lease. */
+static void close_under_kept(struct stage *st, unsigned *random)
+{
+    char *names[2] = {must_format("kept%llu", lives), must_format("shared%llu", lives)};
+    struct race_thread threads[TAKERS];
+    rdl_lock_t *locks[2];
+    rdl_client_t *client;
+
+    atomic_store(&counts_no_more, false);
+    client = client_open(server_uri(st->server),
+                         OPTIONS(.watchdog_lease_ms = 500, .metrics_fn = race_below(random, 2) == 0 ? NULL : count));
+    locks[0] = nonreentrant(client, names[0], LOCK_OPTIONS(.cache_ms = 1000));
+    locks[1] = read_end(client, names[1], LOCK_OPTIONS(.cache_ms = 1000));
+    race_start(threads, TAKERS, come_and_go, locks);
+    let_pass_ms(5 + race_below(random, 20));
+    (void)rdl_client_close(client);
+    atomic_store(&counts_no_more, true);
+    race_join(threads, TAKERS);
+    for (int i = 0; i < 2; i++) {
+        rdl_lock_free(locks[i]);
+        free(names[i]);
+    }
+    atomic_fetch_add(&lives, 1);
+}
+
 int main(int argc, char **argv)
 {
     struct stage st;
@@ -193,8 +250,10 @@ int main(int argc, char **argv)
     stage_open(&st, .client = NULL);
     while (race_goes_on()) {
         live_once(&st, &random, race_below(&random, 2) == 0);
-        for (int i = 0; i < 10; i++)
+        for (int i = 0; i < 10; i++) {
             close_under_takes(&st, &random);
+            close_under_kept(&st, &random);
+        }
     }
     printf("%llu clients, %llu calls\n", lives, calls);
     race_claim(race_violations() == 0, "every call returns, every callback comes once and in time");
