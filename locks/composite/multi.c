@@ -39,6 +39,8 @@ static void begin_round(struct rdl__plan *p, int64_t now)
 {
     int64_t left_ms = rdl__plan_round_ms(p, now);
 
+    if (left_ms < 1 && p->deadline != 0)
+        left_ms = 1; /* 0 would be command_timeout_ms */
     p->phase = RDL__PLAN_ROUND;
     p->wake_at = RDL__NEVER;
     for (unsigned i = 0; i < p->n; i++) {
@@ -75,20 +77,23 @@ static int64_t hold_until(struct rdl__plan *p, unsigned at, int64_t now)
 }
 
 /* Nothing is held. Where several are to be waited for, the others are tried as the first one was: by the time that it
- * is taken, whose turn they were has had a hop more to take them. */
+ * is taken, whose turn they were has had a hop more to take them. A wait that may be over before its first answer gives
+ * way to nobody, as a single try: it would not get what is free. A longer one needs no patience. */
 static void begin(struct rdl__plan *p, int64_t now)
 {
+    int64_t left_ms = rdl__plan_left_ms(p, now);
     unsigned at = 0;
 
     while (at < p->n && !p->member[at].waits)
         at++;
-    if (p->one_try || at == p->n) {
+    if (p->one_try || at == p->n || left_ms < p->patience_ms) {
         begin_round(p, now);
         return;
     }
     p->phase = RDL__PLAN_WAIT;
     p->at = at;
-    rdl__plan_ask(p, at, RDL__MEMBER_WAIT, rdl__plan_left_ms(p, now));
+    p->patience_ms = 0;
+    rdl__plan_ask(p, at, RDL__MEMBER_WAIT, left_ms);
 }
 
 static void wait_for(struct rdl__plan *p, unsigned at, int64_t now)

@@ -139,6 +139,43 @@ Test(plan_multi, single_try_gives_way_to_nobody)
     cr_assert_eq(plan.phase, RDL__PLAN_ROUND);
 }
 
+Test(plan_multi, wait_that_is_shorter_than_an_answer_takes_gives_way_to_nobody)
+{
+    prepare(&rdl__multi_ops, 2, AT(5));
+    plan.patience_ms = 20;
+    member[0].waits = true;
+    on((struct rdl__plan_event){.kind = RDL__PLAN_START});
+    all_told(RDL__MEMBER_TRY);
+    cr_assert_eq(member[0].bound_ms, 20);
+}
+
+Test(plan_multi, round_behind_a_first_wait_ends_at_the_deadline)
+{
+    prepare(&rdl__multi_ops, 2, AT(100));
+    plan.patience_ms = 80;
+    plan.renewed = true;
+    member[0].waits = true;
+    on((struct rdl__plan_event){.kind = RDL__PLAN_START});
+    cr_assert_eq(told(0), RDL__MEMBER_WAIT);
+    cr_assert_eq(member[0].bound_ms, 100);
+    answer_at(90, 0, RDL_OK, 300);
+    cr_assert_eq(told(1), RDL__MEMBER_TRY);
+    cr_assert_eq(member[1].bound_ms, 10);
+}
+
+/* A bound of 0 is command_timeout_ms. */
+Test(plan_multi, round_that_begins_at_the_deadline_waits_hardly_at_all)
+{
+    start(&rdl__multi_ops, 2, AT(100));
+    all_told(RDL__MEMBER_TRY);
+    answer_at(1, 0, RDL_ETIMEDOUT, 0);
+    answer_at(1, 1, RDL_ETIMEDOUT, 0);
+    cr_assert_eq(told(0), RDL__MEMBER_WAIT);
+    answer_at(100, 0, RDL_OK, 300);
+    cr_assert_eq(told(1), RDL__MEMBER_TRY);
+    cr_assert_eq(member[1].bound_ms, 1);
+}
+
 Test(plan_multi, error_of_one_lets_go_of_all)
 {
     start(&rdl__multi_ops, 3, RDL__NEVER);
