@@ -93,7 +93,7 @@ static unsigned most_urgent(const struct rdl__fan *fan, int64_t *ret_deadline)
     return first;
 }
 
-bool rdl__call_fan(struct rdl__fan *fan, int64_t until)
+bool rdl__call_fan_wait(struct rdl__fan *fan, int64_t until)
 {
     int64_t deadline;
     unsigned urgent = most_urgent(fan, &deadline);
