@@ -39,7 +39,7 @@ static void put_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
 
     rdl__script_begin(to, RDL__SCRIPT_FAIR_TAKE, eval, KEYS, 7 + rdl__publish_args(name));
     put_keys(to, name);
-    rdl__put_wish(call, to, true);
+    rdl__put_take_args(call, to, true);
     rdl__cmd_int(to, leaves_trace(call) ? name->settings.life_ms : 0);
     rdl__put_place(to, call);
     rdl__cmd_int(to, ++call->hold.own);

@@ -60,13 +60,11 @@ static void decode_take(struct rdl__call *call, const struct rdl__reply *reply)
 
 #define FENCED                                                                                                         \
     .name = "fenced", .kind = "fenced", .nests = true, .retry = {.kind = RDL_RETRY_NONE}, .decode_take = decode_take,  \
-    RDL__IN_HASH
+    RDL__IN_HASH, RDL__IN_LINE
 
 static const struct rdl__lock_ops kept = {
     RDL__CACHED,
     FENCED,
-    .news = RDL__NEWS_NAMED,
-    .waits_on = rdl__waits_in_line,
     .put_take = put_kept_take,
     .put_confirm = put_confirm,
 };
@@ -76,8 +74,6 @@ const struct rdl__lock_ops rdl__fenced_ops = {
     .kept = &kept,
     FENCED,
     .alone = true,
-    .news = RDL__NEWS_NAMED,
-    .waits_on = rdl__waits_in_line,
     .put_take = put_take,
 };
 

@@ -27,4 +27,7 @@ void rdl__hash_put_force(const struct rdl__call *call, struct rdl__buf *to, bool
     RDL__HOLD_IN_HASH, .leaves_trace = rdl__leaves_no_trace, .granted = rdl__granted_by_answer,                        \
                        .put_release = rdl__hash_put_release, .put_force = rdl__hash_put_force
 
+/* And of one whose waiting clients stand in line (wire.md, Line), kept or not. */
+#define RDL__IN_LINE .news = RDL__NEWS_NAMED, .waits_on = rdl__waits_in_line
+
 #endif

@@ -8,13 +8,11 @@
 
 #define NONREENTRANT                                                                                                   \
     .name = "nonreentrant", .kind = "nonreentrant", .nests = false, .retry = {.kind = RDL_RETRY_NONE},                 \
-    .put_take = rdl__hash_put_take, .decode_take = rdl__decode_take, RDL__IN_HASH
+    .put_take = rdl__hash_put_take, .decode_take = rdl__decode_take, RDL__IN_HASH, RDL__IN_LINE
 
 static const struct rdl__lock_ops kept = {
     RDL__CACHED,
     NONREENTRANT,
-    .news = RDL__NEWS_NAMED,
-    .waits_on = rdl__waits_in_line,
     .put_confirm = rdl__extend_encode,
 };
 
@@ -23,8 +21,6 @@ const struct rdl__lock_ops rdl__nonreentrant_ops = {
     .kept = &kept,
     NONREENTRANT,
     .alone = true,
-    .news = RDL__NEWS_NAMED,
-    .waits_on = rdl__waits_in_line,
 };
 
 RDL__CONSTRUCTOR(rdl_nonreentrant_lock, rdl__nonreentrant_ops, rdl__options_plain)

@@ -172,7 +172,7 @@ static bool leaves_mark(const struct rdl__call *call)
     return marks(rdl__call_name(call)) && !call->take.one_try && call->count == 1;
 }
 
-static size_t wish_args(const struct rdl__call *call)
+static size_t take_args(const struct rdl__call *call)
 {
     return rdl__wants_token(call) ? 4 : 3;
 }
@@ -184,10 +184,10 @@ static void put_read_take(struct rdl__call *call, struct rdl__buf *to, bool eval
     bool writes = call->hold.own != 0;
     char field[RDL__FIELD_MAX];
 
-    rdl__script_begin(to, RDL__SCRIPT_READ_TAKE, eval, marks(name) ? 2 : 1, writes ? 5 : wish_args(call));
+    rdl__script_begin(to, RDL__SCRIPT_READ_TAKE, eval, marks(name) ? 2 : 1, writes ? 5 : take_args(call));
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
     put_marks(to, name);
-    rdl__put_wish(call, to, writes);
+    rdl__put_take_args(call, to, writes);
     if (writes)
         rdl__cmd_arg(to, field, write_field(field, name, call->hold.own));
 }
@@ -199,15 +199,15 @@ static void put_write_take(struct rdl__call *call, struct rdl__buf *to, bool eva
     bool marked = marks(name);
 
     rdl__script_begin(to, RDL__SCRIPT_WRITE_TAKE, eval, marked ? 3 : 1,
-                      marked ? 5 + rdl__publish_args(name) : wish_args(call));
+                      marked ? 5 + rdl__publish_args(name) : take_args(call));
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
     if (!marked) {
-        rdl__put_wish(call, to, false);
+        rdl__put_take_args(call, to, false);
         return;
     }
     put_marks(to, name);
     rdl__put_channel(to, name);
-    rdl__put_wish(call, to, true);
+    rdl__put_take_args(call, to, true);
     rdl__cmd_int(to, leaves_mark(call) ? name->settings.life_ms : 0);
     rdl__put_publish_last(to, name);
 }

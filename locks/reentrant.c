@@ -5,10 +5,12 @@
 
 #define REENTRANT                                                                                                      \
     .name = "reentrant", .kind = "reentrant", .nests = true, .retry = {.kind = RDL_RETRY_NONE},                        \
-    .put_take = rdl__hash_put_take, .decode_take = rdl__decode_take, RDL__IN_HASH
+    .put_take = rdl__hash_put_take, .decode_take = rdl__decode_take, RDL__IN_HASH, RDL__IN_LINE
 
 static const struct rdl__lock_ops kept = {
-    RDL__CACHED, REENTRANT, .news = RDL__NEWS_NAMED, .waits_on = rdl__waits_in_line, .put_confirm = rdl__extend_encode,
+    RDL__CACHED,
+    REENTRANT,
+    .put_confirm = rdl__extend_encode,
 };
 
 const struct rdl__lock_ops rdl__reentrant_ops = {
@@ -16,8 +18,6 @@ const struct rdl__lock_ops rdl__reentrant_ops = {
     .kept = &kept,
     REENTRANT,
     .alone = true,
-    .news = RDL__NEWS_NAMED,
-    .waits_on = rdl__waits_in_line,
 };
 
 RDL__CONSTRUCTOR(rdl_reentrant_lock, rdl__reentrant_ops, rdl__options_plain)

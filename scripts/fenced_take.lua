@@ -64,8 +64,8 @@ if waits then
     -- included here: who does not wait would pay for it
     -- include line.inc
     client = client_of(field)
-    waits = {how = waits, among = ARGV[6] == '1', line = read_line(line, client), leave = leave, give_way = give_way}
-    wanted = others_stand(waits.line) and field .. ':wanted'
+    waits = {how = waits, among = ARGV[6] == '1', l = read_line(line, client), leave = leave, give_way = give_way}
+    wanted = others_stand(waits.l) and field .. ':wanted'
     -- a hold that its client keeps: those that stand in line already will not try until it is released
     recalled = wanted and string.find(field, ':-', 1, true)
     waits.stand = function(...)
@@ -79,9 +79,9 @@ if ttl == -2 then
     if count ~= '1' then
         return -12
     end
-    local stands = waits and waits.give_way(key, line, client, waits)
-    if stands then
-        return stands
+    local refusal = waits and waits.give_way(key, line, client, waits)
+    if refusal then
+        return refusal
     end
     local token = said(next_token())
     if type(token) == 'table' then
@@ -92,16 +92,16 @@ if ttl == -2 then
     else
         call('hset', key, field, '1')
     end
-    local refused = last(key, lease)
-    if waits and not refused then
-        waits.leave(call, line, waits.line, client, waits.among)
+    local failed = last(key, lease)
+    if waits and not failed then
+        waits.leave(call, line, waits.l, client, waits.among)
     end
-    if recalled and not refused then
+    if recalled and not failed then
         -- here, too
         -- include recall.inc
         recall(key, {field})
     end
-    return refused or token
+    return failed or token
 end
 local held = call('hget', key, field)
 if not held then
@@ -110,7 +110,7 @@ if not held then
     -- include recall.inc
     local answer, fields = refused(key, ttl, count)
     local stands = waits and fields and type(answer) == 'number'
-    return stands and waits.stand(key, line, client, ttl, fields, waits.line) or answer
+    return stands and waits.stand(key, line, client, ttl, fields, waits.l) or answer
 end
 local last_token = count == '1' and tonumber(call('get', KEYS[2]))
 local token = count == '1' and said(last_token and last_token - more or next_token()) or -11
@@ -126,6 +126,6 @@ if wanted then
     call('hset', key, wanted, '1')
 end
 if waits then
-    waits.leave(call, line, waits.line, client, waits.among)
+    waits.leave(call, line, waits.l, client, waits.among)
 end
 return token

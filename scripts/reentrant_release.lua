@@ -27,10 +27,11 @@ if wrong then
 end
 if left == '0' then
     local gone = redis.call('hdel', key, field, field .. ':wanted')
-    local waits = ARGV[4] ~= 'back' and ARGV[4]
-    if not waits and gone == 0 then
+    -- the line is read whether or not the hold has the mark
+    local reads = ARGV[4] and ARGV[4] ~= 'back'
+    if not reads and gone == 0 then
         return -14
-    elseif not waits and gone == 1 then
+    elseif not reads and gone == 1 then
         local heard = redis.pcall(publish, line, '0')
         return type(heard) == 'table' and 2 or heard > 0 and 4 or 1
     end
@@ -39,7 +40,7 @@ if left == '0' then
     local client = ARGV[4] and client_of(field)
     local l = read_line(line, client)
     local told, heard
-    if l and not waits then
+    if l and not reads then
         told, heard = tell_first(line, l, publish, client)
         if told then
             return told
@@ -48,7 +49,7 @@ if left == '0' then
     -- and here: who wakes the only one in line would
     -- include holds.inc
     -- include line_queue.inc
-    if waits == 'leave' then
+    if ARGV[4] == 'leave' then
         leave(redis.pcall, line, l, client)
         l = read_line(line, client)
     end
@@ -58,9 +59,9 @@ if left == '0' then
             heard = heard or redis.pcall(publish, line, '2')
             back = heard == 0
         end
-        local stands = (waits == 'stay' or back) and l and enter(line, l, client)
+        local stands = (ARGV[4] == 'stay' or back) and l and enter(line, l, client)
         told = tell_freed(line, l, publish, heard, back and stands)
-        return back and stands and told == 3 and 5 or waits == 'stay' and not stands and 6 or told
+        return back and stands and told == 3 and 5 or ARGV[4] == 'stay' and not stands and 6 or told
     end
     hand_on(key, line, publish)
     return -14

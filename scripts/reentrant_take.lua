@@ -39,8 +39,8 @@ if waits then
     -- included here: who does not wait would pay for it
     -- include line.inc
     client = client_of(field)
-    waits = {how = waits, among = ARGV[6], line = read_line(line, client), leave = leave, give_way = give_way}
-    wanted = others_stand(waits.line) and field .. ':wanted'
+    waits = {how = waits, among = ARGV[6] == '1', l = read_line(line, client), leave = leave, give_way = give_way}
+    wanted = others_stand(waits.l) and field .. ':wanted'
     -- a hold that its client keeps: those that stand in line already will not try until it is released
     recalled = wanted and string.find(field, ':-', 1, true)
     waits.stand = function(...)
@@ -55,9 +55,9 @@ if ttl == -2 then
     if count ~= '1' then
         return -12
     end
-    local stands = waits and waits.give_way(key, line, client, waits)
-    if stands then
-        return stands
+    local refusal = waits and waits.give_way(key, line, client, waits)
+    if refusal then
+        return refusal
     end
     if wanted then
         call('hset', key, field, '1', wanted, '1')
@@ -79,7 +79,7 @@ else
         local fields
         answer, fields = refused(key, ttl, count)
         local stands = waits and fields and type(answer) == 'number'
-        return stands and waits.stand(key, line, client, ttl, fields, waits.line) or answer
+        return stands and waits.stand(key, line, client, ttl, fields, waits.l) or answer
     end
     if (tonumber(held) or 0) < tonumber(count) then
         call('hset', key, field, count)
@@ -91,7 +91,7 @@ else
     answer = -11
 end
 if waits and type(answer) == 'number' then
-    waits.leave(call, line, waits.line, client, waits.among)
+    waits.leave(call, line, waits.l, client, waits.among)
 end
 if ARGV[4] == '1' and count == '1' and type(answer) == 'number' then
     local now = call('time')

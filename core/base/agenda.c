@@ -58,7 +58,7 @@ static void list_remove(struct rdl__agenda *agenda, struct rdl__heap_node *node)
     agenda->in_slots--;
 }
 
-/* Put all that is due in the first slot that is not empty into the heap. */
+/* Put all that is due in this slot, the first that is not empty, into the heap; the lists begin behind it. */
 static void pour(struct rdl__agenda *agenda, int64_t slot)
 {
     struct rdl__heap_node *node = agenda->slot[index_of(slot)], *next;

@@ -13,8 +13,7 @@ static rdl__step_t say_einval(struct rdl__call *call, const char *words)
     return rdl__finish_with(RDL_EINVAL);
 }
 
-/* Can others of this process be in its way, when it comes to ask the server? */
-static bool others_wait(const struct rdl__call *call)
+bool rdl__take_others_wait(const struct rdl__call *call)
 {
     return rdl__news_counted(call->ops->news) && rdl__name_waited_for(rdl__call_name(call));
 }
@@ -24,7 +23,7 @@ rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now)
     struct rdl__name *name = rdl__call_name(call);
     struct rdl__record *rec = call->rec;
     rdl_retry_t retry = rdl__settings_retry(&name->settings);
-    struct rdl__take_event ev = {.kind = RDL__EV_START, .others_wait = others_wait(call)};
+    struct rdl__take_event ev = {.kind = RDL__EV_START, .others_wait = rdl__take_others_wait(call)};
     int rc = call->ops->may_take(call, now);
 
     rdl__take_init(&call->take, call->one_try, &retry, rdl__call_seed(call));
@@ -154,7 +153,7 @@ rdl__step_t rdl__take_woken(struct rdl__call *call, int64_t now)
     int64_t lease_ms;
 
     if (call->take.state == RDL__TAKE_BARRED) {
-        ev = (struct rdl__take_event){.kind = RDL__EV_START, .others_wait = others_wait(call)};
+        ev = (struct rdl__take_event){.kind = RDL__EV_START, .others_wait = rdl__take_others_wait(call)};
         rdl__alone_enter(call, &ev);
         return rdl__take_on(&call->take, &ev);
     }

@@ -86,8 +86,8 @@ static bool gives_place_up(struct rdl__call *call, int rc)
 static void finish_on_loop(struct rdl__call *call, const rdl__step_t *step, int64_t now)
 {
     rdl__loop_timer_off(rdl__client_loop(rdl__call_client(call)), &call->timer);
-    if (has_joined(call) &&
-        step->rc == RDL_OK) /* the others were not refused because of this hold, and its release may not be published */
+    /* the others were not refused because of this hold, and its release may not be published */
+    if (has_joined(call) && step->rc == RDL_OK)
         rdl__waiter_hint(&call->waiter, next_try_ms(call), now);
     stop_waiting(call, step->rc == RDL_OK, now);
     rdl__call_conclude(call, step->rc, step->undo || gives_place_up(call, step->rc), true, now);

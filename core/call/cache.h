@@ -69,7 +69,7 @@ struct rdl__cache {
     int64_t used_at;              /* the last time that somebody wanted the lock */
     bool one_try;                 /* TAKING: for a call that does not wait */
     bool risk_told;               /* HELD: of the hold, to an owner before, or to nobody */
-    bool mourns;                  /* HELD: of those who share it one has ended inside: it is left to its lease */
+    bool owner_died;              /* HELD: an owner that shares it has ended inside: it is left to its lease */
     bool wrote;                   /* an owner here may hold the end that excludes others */
     bool posted;                  /* the task is, with a reference to the name */
     bool leaves;                  /* its release makes room for another name, unless it is taken anew by then */

@@ -45,11 +45,11 @@ struct rdl__order {
     rdl__callback_fn *fn; /* asynchronous: of the type's own signature; runs where callbacks run; may be NULL */
     void *arg;
     bool one_try; /* an acquire that does not wait for the lock: wait_ms bounds the answer (0: command_timeout_ms) */
-    bool direct;  /* fn runs as the call ends, on the loop or in rdl__call_fan, never in rdl__call_async, and must not
-                     block */
+    bool direct;  /* fn runs as the call ends, on the loop or in rdl__call_fan_wait, never in rdl__call_async, and must
+                     not  block */
     bool owed;    /* not an acquire: allowed while the client closes, and closing waits for it as for an undo */
-    struct rdl__fan *fan; /* the calling thread sends it, if it can, and reads the answer in rdl__call_fan; NULL: the
-                             loop does both */
+    struct rdl__fan *fan; /* the calling thread sends it, if it can, and reads the answer in rdl__call_fan_wait; NULL:
+                             the loop does both */
     struct rdl__reserve
         *reserve; /* blocks of struct rdl__call, of the client's allocator: used where allocating fails. May be NULL */
 };
@@ -69,7 +69,7 @@ void rdl__call_fan_begin(struct rdl__fan *fan);
 
 /* Wait until `until` for an answer to one of the fan's calls, and drive that call on: false if the fan is empty, or
  * time is up. Leave: hand the rest to their loops.  @thread the one that sent them  @locks none */
-bool rdl__call_fan(struct rdl__fan *fan, int64_t until);
+bool rdl__call_fan_wait(struct rdl__fan *fan, int64_t until);
 void rdl__call_fan_leave(struct rdl__fan *fan);
 
 /* Release hold n, which was lost, in case the server still has it; best effort, not waited for.  @thread any  @locks

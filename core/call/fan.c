@@ -60,8 +60,8 @@ static void leave_fan(struct rdl__fan *fan, unsigned i)
     if (!rdl__fan_leave(fan, i, &rdl__loop_ops, &call->task))
         return;
     rdl__call_goes(call, RDL__BY_CALLER);
-    if (call->req.rc ==
-        RDL_ENOMEM) { /* the loop's lane may have room for it; it has if the lock was taken on that lane */
+    /* the loop's lane may have room for it; it has if the lock was taken on that lane */
+    if (call->req.rc == RDL_ENOMEM) {
         call->req.state = RDL__REQ_IDLE;
         step = rdl__send_it();
     } else {
@@ -93,7 +93,7 @@ static unsigned most_urgent(const struct rdl__fan *fan, int64_t *ret_deadline)
     return first;
 }
 
-bool rdl__call_fan(struct rdl__fan *fan, int64_t until)
+bool rdl__call_fan_wait(struct rdl__fan *fan, int64_t until)
 {
     int64_t deadline;
     unsigned urgent = most_urgent(fan, &deadline);

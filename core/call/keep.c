@@ -62,7 +62,7 @@ void rdl__keep_granted(struct rdl__keep *keep, int64_t n, int64_t now, int64_t c
     keep->wanted = keep->stretched = false;
     keep->passes = keep->local = 0;
     keep->takes = 0;
-    keep->sound = keep->sound && keep->doubted != n;
+    keep->sound = keep->sound && keep->suspected != n;
     if (keep->recalled == n)
         rdl__keep_want(keep, now);
 }
@@ -145,11 +145,11 @@ void rdl__keep_unheard(struct rdl__keep *keep)
 }
 
 /* As a recall, it may come before the answer. */
-bool rdl__keep_doubted(struct rdl__keep *keep, int64_t n)
+bool rdl__keep_suspected(struct rdl__keep *keep, int64_t n)
 {
     bool present = keep->state == RDL__KEEP_HELD && n == keep->n;
 
-    keep->doubted = n;
+    keep->suspected = n;
     keep->sound = keep->sound && !present;
     return present;
 }

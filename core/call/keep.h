@@ -64,7 +64,7 @@ struct rdl__keep {
     int64_t n;            /* HELD, GIVING: the number of the hold */
     int64_t recalled;     /* the number that was recalled last; 0: none. One is enough: a hold is recalled while it is
                              there, so words of the one before come before those of the present one */
-    int64_t doubted;      /* the number of the hold that may have been evicted last; 0: none */
+    int64_t suspected;    /* the number of the hold that may have been evicted last; 0: none */
     int64_t wanted_since; /* with `wanted` */
     int64_t until;        /* HELD: kept until then at most. PAUSING: the end of the pause */
 };
@@ -110,7 +110,7 @@ int64_t rdl__keep_awaited_until(const struct rdl__keep *keep);
 void rdl__keep_heard(struct rdl__keep *keep);   /* the subscription is confirmed */
 void rdl__keep_unheard(struct rdl__keep *keep); /* and is no more */
 /* Hold n may have been evicted: nobody else is let in. True: it is the present one, and the server is to be asked. */
-bool rdl__keep_doubted(struct rdl__keep *keep, int64_t n);
+bool rdl__keep_suspected(struct rdl__keep *keep, int64_t n);
 void rdl__keep_lost(struct rdl__keep *keep, enum rdl__keep_end end); /* the hold is, or is left to its lease */
 
 /* The release was answered, whatever the answer. pause_ns: how long to stand back if others want it. */

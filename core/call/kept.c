@@ -21,8 +21,7 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 {
     struct rdl__name *name = rdl__call_name(call);
     rdl_retry_t retry = rdl__settings_retry(&name->settings);
-    struct rdl__take_event ev = {.kind = RDL__EV_START,
-                                 .others_wait = rdl__news_counted(call->ops->news) && rdl__name_waited_for(name)};
+    struct rdl__take_event ev = {.kind = RDL__EV_START, .others_wait = rdl__take_others_wait(call)};
     int rc = call->ops->may_take(call, now);
 
     if (rc < 0)
@@ -178,7 +177,7 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
 {
     struct rdl__cache *cache = arg;
     struct rdl__name *name = cache->name;
-    int64_t now = rdl__now(), doubted = 0;
+    int64_t now = rdl__now(), suspected = 0;
 
     (void)why;
     rdl__mutex_lock(&name->mu);
@@ -190,12 +189,12 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
         rdl__watchdog_keep(rdl__cache_watchdog(cache), &cache->kept_rec->hold);
         cache->token = cache->kept_rec->hold.id.token - 1;
         cache->last_token = cache->token + (name->settings.fencing == RDL_FENCING_TIME ? 1 : RDL__TOKENS_KEPT);
-        cache->mourns = cache->leaves = false;
+        cache->owner_died = cache->leaves = false;
         cache->wrote = cache->wrote && writes_here(cache);
         rdl__keep_granted(&cache->keep, cache->kept_rec->hold.id.n, now, cache->cache_ms);
         if (rdl__name_waited_for(name)) /* by owners of this process whom another hold has refused: they recall none */
             rdl__keep_want(&cache->keep, now);
-        doubted = cache->keep.doubted == cache->keep.n ? cache->keep.n : 0;
+        suspected = cache->keep.suspected == cache->keep.n ? cache->keep.n : 0;
         rdl__cache_first(cache, now);
     } else {
         rdl__keep_failed(&cache->keep);
@@ -205,8 +204,8 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
     rdl__mutex_unlock(&name->mu);
     if (result == RDL_OK)
         rdl__name_metric(name, RDL_M_KEPT, 1);
-    if (doubted != 0)
-        rdl__watchdog_doubt(rdl__cache_watchdog(cache), doubted);
+    if (suspected != 0)
+        rdl__watchdog_verify(rdl__cache_watchdog(cache), suspected);
     rdl__cache_arm(cache);
     rdl__cache_release(cache, lock); /* the last handle may be gone, and the task would find none */
 }
@@ -282,16 +281,16 @@ void rdl__cache_release(struct rdl__cache *cache, rdl_lock_t *lock)
                                .arg = cache,
                                .direct = true,
                                .owed = true};
-    bool due, mourns;
+    bool due, owner_died;
 
     rdl__mutex_lock(&cache->name->mu);
-    mourns = cache->mourns; /* its lease is the one that the owner had who ended inside */
+    owner_died = cache->owner_died; /* its lease is the one that the owner had who ended inside */
     due = cache->keep.state == RDL__KEEP_GIVING && !cache->keep.begun;
     cache->keep.begun = cache->keep.begun || due;
     order.n = cache->keep.n;
     order.ops = cache->ops;
     rdl__mutex_unlock(&cache->name->mu);
-    if (due && (mourns || rdl__call_async(&order, NULL, NULL) < 0))
+    if (due && (owner_died || rdl__call_async(&order, NULL, NULL) < 0))
         rdl__cache_cannot(cache);
 }
 
@@ -499,9 +498,9 @@ static void abandon_closing(struct rdl__record *rec, struct rdl__cache *cache)
         rdl__cache_forsaken(cache, kept);
 }
 
-/* Of those who share the kept hold one has ended inside: nobody else comes in, and the hold is left to its lease when
+/* An owner that shares the kept hold has ended inside: nobody else comes in, and the hold is left to its lease when
  * the last of them has left, and renewed until then. */
-static void mourn(struct rdl__record *rec, struct rdl__cache *cache)
+static void abandon_shared(struct rdl__record *rec, struct rdl__cache *cache)
 {
     struct rdl__hold_id id;
     bool was_inside;
@@ -510,7 +509,7 @@ static void mourn(struct rdl__record *rec, struct rdl__cache *cache)
     id = rec->hold.id;
     was_inside = rec->inside;
     if (rdl__cache_has(cache, rec)) {
-        cache->mourns = true;
+        cache->owner_died = true;
         cache->keep.sound = false;
         rdl__cache_end(cache, rec, rdl__now());
     }
@@ -530,7 +529,7 @@ void rdl__cache_abandon(struct rdl__record *rec, bool closing)
         return;
     }
     if (rdl__news_shares(rec->ops->news)) {
-        mourn(rec, cache);
+        abandon_shared(rec, cache);
         return;
     }
     rdl__mutex_lock(&rec->name->mu);

@@ -122,7 +122,7 @@ void rdl__line_refused(const struct rdl__call *call)
 void rdl__line_granted(const struct rdl__call *call)
 {
     if (call->line == RDL__LINE_AMONG)
-        note(rdl__call_name(call), RDL__NAMED);
+        note(rdl__call_name(call), RDL__MAYBE_EAR);
     if (call->line != RDL__LINE_NOT)
         (void)take_note(rdl__call_name(call), RDL__AHEAD); /* it has left the line */
 }
@@ -153,7 +153,7 @@ enum rdl__line rdl__line_note_release(const struct rdl__call *call)
     if (call->count > 0 || (before == RDL__LINE_NOT && atomic_load(&rdl__call_name(call)->waiting) == 0) ||
         !has_line(call))
         return RDL__LINE_NOT;
-    reads |= take_note(rdl__call_name(call), RDL__NAMED) != 0;
+    reads |= take_note(rdl__call_name(call), RDL__MAYBE_EAR) != 0;
     if (rdl__name_waited_for(rdl__call_name(call))) {
         uint32_t left = take_note(rdl__call_name(call), RDL__LEFT);
 
@@ -223,7 +223,7 @@ void rdl__line_undone(const struct rdl__call *call, int64_t now)
     rdl__buf_init(&channel, &client->mem);
     rdl__own_channel_name(&channel, rdl__call_name(call));
     if (!rdl__buf_failed(&channel))
-        rdl__waiters_doubt(&client->waiters, channel.data, channel.len, now);
+        rdl__waiters_retry(&client->waiters, channel.data, channel.len, now);
     rdl__buf_done(&channel);
 }
 

@@ -81,12 +81,12 @@ struct rdl__name {
  * together with the count of calls. All but the first are of the line (line.c) alone. */
 #define RDL__PLACED                                                                                                    \
     (UINT32_C(1) << 31) /* the process may have a place in a queue at the server (line.h, locks/counted/once.h) */
-#define RDL__YIELDS (UINT32_C(1) << 30) /* its last release has woken another client, and it has not tried since */
-#define RDL__LEFT (UINT32_C(1) << 29)   /* it has left the line by an undo since its last release entered it */
-#define RDL__OTHERS (UINT32_C(1) << 28) /* its last release was heard, and nobody stood in line: others' turn */
-#define RDL__NAMED (UINT32_C(1) << 27)  /* it has been granted a hold as the ear, for others that waited */
-#define RDL__COMES (UINT32_C(1) << 26)  /* a call is likely to follow its next release at once */
-#define RDL__AHEAD (UINT32_C(1) << 25)  /* its last release has entered it in the line, and no call of it waits yet */
+#define RDL__YIELDS (UINT32_C(1) << 30)    /* its last release has woken another client, and it has not tried since */
+#define RDL__LEFT (UINT32_C(1) << 29)      /* it has left the line by an undo since its last release entered it */
+#define RDL__OTHERS (UINT32_C(1) << 28)    /* its last release was heard, and nobody stood in line: others' turn */
+#define RDL__MAYBE_EAR (UINT32_C(1) << 27) /* it has been granted a hold as the ear, for others that waited */
+#define RDL__COMES (UINT32_C(1) << 26)     /* a call is likely to follow its next release at once */
+#define RDL__AHEAD (UINT32_C(1) << 25) /* its last release has entered it in the line, and no call of it waits yet */
 
 /* A name of a client with counters lies behind its meter; the others do without, and must not be asked for it. */
 static inline struct rdl__meter *rdl__name_meter(const struct rdl__name *name)

@@ -166,7 +166,7 @@ void rdl__record_tell(struct rdl__record *rec, const struct rdl__hold_id *id, rd
 
     log_news(rec, state, reason);
     if (state == RDL_LOST && name->ops->news == RDL__NEWS_NAMED && rdl__name_waited_for(name))
-        rdl__client_doubt(name->client); /* who waits here stands in no line: the release was to enter it */
+        rdl__client_retry_waiters(name->client); /* who waits here stands in no line: the release was to enter it */
     rdl__mutex_lock(&name->mu);
     if (rec->notices == NULL) {
         rdl__mutex_unlock(&name->mu);

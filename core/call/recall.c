@@ -100,7 +100,7 @@ static void on_recall(struct rdl__topic *topic, const char *payload, size_t len,
     const char *gone = memchr(payload, ':', len);
     const struct rdl__reply text = {
         .type = RDL__REPLY_STRING, .str = payload, .len = gone == NULL ? len : (size_t)(gone - payload)};
-    bool recalled, doubted = false;
+    bool recalled, suspected = false;
     int64_t n;
 
     if (!rdl__reply_integer(&text, &n))
@@ -110,12 +110,12 @@ static void on_recall(struct rdl__topic *topic, const char *payload, size_t len,
     if (recalled && cache->inside == 0)
         rdl__cache_next(cache, now);
     if (gone != NULL)
-        doubted = rdl__keep_doubted(&cache->keep, n);
+        suspected = rdl__keep_suspected(&cache->keep, n);
     rdl__mutex_unlock(&cache->name->mu);
     if (recalled)
         rdl__name_metric(cache->name, RDL_M_RECALLS, 1);
-    if (doubted)
-        rdl__watchdog_doubt(rdl__cache_watchdog(cache), n);
+    if (suspected)
+        rdl__watchdog_verify(rdl__cache_watchdog(cache), n);
 }
 
 static const struct rdl__topic_ops topic_ops = {

@@ -72,7 +72,7 @@ void rdl__decode_take(struct rdl__call *call, const struct rdl__reply *reply)
         call->answer = RDL__TAKEN;
 }
 
-void rdl__put_wish(const struct rdl__call *call, struct rdl__buf *to, bool more)
+void rdl__put_take_args(const struct rdl__call *call, struct rdl__buf *to, bool more)
 {
     bool token = rdl__wants_token(call);
 
@@ -102,7 +102,7 @@ void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int s
         rdl__put_prefixed(to, beside, name);
     if (stands)
         rdl__put_channel(to, name);
-    rdl__put_wish(call, to, stands || draws);
+    rdl__put_take_args(call, to, stands || draws);
     if (stands)
         rdl__cmd_str(to, rdl__line_word((enum rdl__line)call->line));
     if (among || (stands && draws))

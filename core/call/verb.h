@@ -291,7 +291,7 @@ size_t rdl__place(char *to, const struct rdl__call *call);
 void rdl__put_place(struct rdl__buf *to, const struct rdl__call *call);
 /* The first arguments of a take's script: field, count, lease, and, if a token is wanted or `more` arguments follow,
  * whether one is. */
-void rdl__put_wish(const struct rdl__call *call, struct rdl__buf *to, bool more);
+void rdl__put_take_args(const struct rdl__call *call, struct rdl__buf *to, bool more);
 static inline bool rdl__wants_token(const struct rdl__call *call)
 {
     return rdl__call_name(call)->settings.fencing == RDL_FENCING_TIME;
@@ -339,6 +339,8 @@ rdl__step_t rdl__remaining_begin(struct rdl__call *call, int64_t now);
 void rdl__remaining_encode(struct rdl__call *call, struct rdl__buf *to, bool eval);
 rdl__step_t rdl__remaining_answered(struct rdl__call *call, int64_t now);
 rdl__step_t rdl__take_begin(struct rdl__call *call, int64_t now);
+/* Do others of its process wait, who may be in its way when it comes to ask the server? */
+bool rdl__take_others_wait(const struct rdl__call *call);
 
 /* The command with which scripts publish, `publish` or `spublish` (scripts/arguments.inc). For scripts where it is
  * optional it is their last argument, present only if it is `spublish`: rdl__publish_args more arguments. */

@@ -55,7 +55,7 @@ struct rdl__loop {
     struct rdl__link mailbox;
     int64_t armed;          /* what clock_fd is set to; the loop thread's while it is awake */
     _Atomic uint32_t sleep; /* odd: it sleeps; read without mu */
-    bool asleep;            /* likewise, and a post must wake it */
+    bool asleep;            /* it sleeps, and nobody has woken it yet */
     bool stopping;
 };
 

@@ -32,9 +32,9 @@ static void on_open(struct rdl__task *task, int64_t now)
     rdl__lane_open(client->home.loop_lane, now);
 }
 
-static void on_doubt(struct rdl__task *task, int64_t now)
+static void on_retry(struct rdl__task *task, int64_t now)
 {
-    rdl__waiters_doubt_all(&rdl__container(task, rdl_client_t, doubt_task)->waiters, now);
+    rdl__waiters_retry_all(&rdl__container(task, rdl_client_t, retry_task)->waiters, now);
 }
 
 static void on_sweep(struct rdl__task *task, int64_t now)
@@ -77,7 +77,7 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
     rdl__list_init(&client->owners);
     rdl__task_init(&client->open_task, on_open);
     rdl__task_init(&client->sweep_task, on_sweep);
-    rdl__task_init(&client->doubt_task, on_doubt);
+    rdl__task_init(&client->retry_task, on_retry);
     rdl__life_init(client);
     if (rdl__mutex_init(&client->close_mu) < 0)
         goto no_close_mu;

@@ -81,7 +81,7 @@ struct rdl_client {
     struct rdl__task close_task;
     struct rdl__task idle_task;
     struct rdl__task sweep_task;
-    struct rdl__task doubt_task;
+    struct rdl__task retry_task;
     struct rdl__timer close_timer;
     struct rdl__link debts;  /* struct rdl__debt */
     struct rdl__link cached; /* names whose recalls are listened for (core/call/recall.c) */

@@ -23,7 +23,7 @@
 static void on_subscribed(struct rdl__topic *topic, int64_t now)
 {
     (void)now;
-    rdl__watchdog_doubt(rdl__container(topic, struct rdl__evictions, topic)->watchdog, 0);
+    rdl__watchdog_verify(rdl__container(topic, struct rdl__evictions, topic)->watchdog, 0);
 }
 
 /* `n`, or with a lock type's own ending behind it: the rest of the hold's field. */
@@ -36,7 +36,7 @@ static void on_message(struct rdl__topic *topic, const char *payload, size_t len
 
     (void)now;
     if (rdl__reply_integer(&text, &n) && n != 0)
-        rdl__watchdog_doubt(rdl__container(topic, struct rdl__evictions, topic)->watchdog, n);
+        rdl__watchdog_verify(rdl__container(topic, struct rdl__evictions, topic)->watchdog, n);
 }
 
 static const struct rdl__topic_ops topic_ops = {.subscribed = on_subscribed, .message = on_message};

@@ -93,11 +93,11 @@ void rdl__client_sweep(rdl_client_t *client)
     rdl__client_call_ends(client);
 }
 
-void rdl__client_doubt(rdl_client_t *client)
+void rdl__client_retry_waiters(rdl_client_t *client)
 {
     if (rdl__client_call_begins(client) < 0)
         return;
-    rdl__loop_post(client->loop, &client->doubt_task);
+    rdl__loop_post(client->loop, &client->retry_task);
     rdl__client_call_ends(client);
 }
 

@@ -84,7 +84,7 @@ void rdl__client_forget_hold(rdl_client_t *client, struct rdl__hold *hold);
 void rdl__client_sweep(rdl_client_t *client);
 
 /* A hold was lost: who waits for a lock in line tries again, since its client may not stand there.  @thread any */
-void rdl__client_doubt(rdl_client_t *client);
+void rdl__client_retry_waiters(rdl_client_t *client);
 
 /* Set up the fields of this; the mutexes are there already. */
 void rdl__life_init(rdl_client_t *client);

@@ -208,7 +208,7 @@ void rdl__watchdog_examine(struct rdl__watchdog *wd, struct rdl__renewer *at)
     rdl__renewer_pump(wd, at);
 }
 
-void rdl__watchdog_doubt(struct rdl__watchdog *wd, int64_t n)
+void rdl__watchdog_verify(struct rdl__watchdog *wd, int64_t n)
 {
     rdl__assert_on_loop(wd->loop);
     rdl__mutex_lock(&wd->mu);

@@ -75,11 +75,11 @@ struct rdl__channel {
     bool outside;             /* likewise: it may not enter the line */
     int64_t ear_heard_at;     /* likewise: when the ear last heard what concerned it */
     int64_t look_at;          /* likewise: the first sleeper is woken then at the latest; 0: it need not */
-    bool named;               /* RDL__NEWS_WAKE: the next `0` is none of the ears' business */
+    bool by_name;             /* RDL__NEWS_WAKE: the next `0` is none of the ears' business */
     bool one;                 /* RDL__NEWS_ALONE and _SHARED: the last message was a `1` */
-    signed char ahead;        /* likewise: so many turns more than Java's writers ours have had */
+    signed char lead;         /* likewise: so many turns more than Java's writers ours have had */
     unsigned char turns;      /* likewise: so many are left to Java's until these are heard again */
-    bool back;                /* likewise: nobody tries before the hint or the next message */
+    bool stands_back;         /* likewise: nobody tries before the hint or the next message */
     int64_t known;            /* how many are free; UNKNOWN */
     int64_t trying;           /* sum of the woken waiters' wishes */
     uint32_t least;           /* no sleeper's wish is smaller */
@@ -89,8 +89,8 @@ struct rdl__channel {
     int64_t news_at; /* the message that wakes waiters now: when it came; 0: the timer or an acknowledgement
                         does */
     size_t size;
-    size_t said_len;
-    char said[RDL__MESSAGE_KEPT]; /* RDL__NEWS_OWN: the last message */
+    size_t message_len;
+    char message[RDL__MESSAGE_KEPT]; /* RDL__NEWS_OWN: the last message */
     char name[];
 };
 
@@ -215,7 +215,7 @@ static void on_woken(struct rdl__task *task, int64_t now)
     while ((l = rdl__list_pop(&ws->woken)) != NULL) {
         struct rdl__waiter *w = rdl__container(l, struct rdl__waiter, link);
 
-        if (w->channel->back && !w->listens) { /* it is Java's turn */
+        if (w->channel->stands_back && !w->listens) { /* it is Java's turn */
             set_woken(w, false);
             sleep_on(w->channel, w);
         } else {
@@ -239,7 +239,7 @@ static void linger(struct rdl__channel *c, int64_t now)
 
     c->look_at = 0;
     c->heard = 0;
-    c->one = c->back = false;
+    c->one = c->stands_back = false;
     if (c->for_all)
         close_ear(c);
     c->for_all = false;
@@ -251,7 +251,7 @@ static void linger(struct rdl__channel *c, int64_t now)
 }
 
 /* A waiter has left: free the channel, or let it linger, if it was the last. */
-static void release(struct rdl__channel *c, int64_t now)
+static void waiter_left(struct rdl__channel *c, int64_t now)
 {
     if (--c->waiters > 0)
         return;
@@ -360,18 +360,18 @@ static void on_hint(struct rdl__timer *timer, int64_t now)
         return;
     }
     c->news_at = c->look_at = 0;
-    c->back = false;
+    c->stands_back = false;
     arm(c, RDL__HINT_MAX_MS, now); /* until the answer to the try sets another time */
     wake_next(c);
 }
 
 /* What was heard, or may not have been, makes sleepers try. */
-static void doubt(struct rdl__channel *c, int64_t now)
+static void retry(struct rdl__channel *c, int64_t now)
 {
     c->epoch++;
     c->heard_at = now;
     c->news_at = 0;
-    c->one = c->back = false;
+    c->one = c->stands_back = false;
     if (c->waiters == 0) { /* it lingers; a turn may have been missed */
         if (c->news == RDL__NEWS_NAMED)
             c->heard_at = RDL__NEVER;
@@ -383,19 +383,19 @@ static void doubt(struct rdl__channel *c, int64_t now)
 
 static void on_subscribed(struct rdl__topic *topic, int64_t now)
 {
-    doubt(rdl__container(topic, struct rdl__channel, topic), now);
+    retry(rdl__container(topic, struct rdl__channel, topic), now);
 }
 
-void rdl__waiters_doubt(struct rdl__waiters *ws, const char *name, size_t len, int64_t now)
+void rdl__waiters_retry(struct rdl__waiters *ws, const char *name, size_t len, int64_t now)
 {
     struct rdl__table_node *n = rdl__table_find(&ws->channels, name, len);
 
     rdl__assert_on_loop(ws->loop);
     if (n != NULL)
-        doubt(rdl__container(n, struct rdl__channel, node), now);
+        retry(rdl__container(n, struct rdl__channel, node), now);
 }
 
-void rdl__waiters_doubt_all(struct rdl__waiters *ws, int64_t now)
+void rdl__waiters_retry_all(struct rdl__waiters *ws, int64_t now)
 {
     rdl__assert_on_loop(ws->loop);
     for (struct rdl__table_node *n = rdl__table_next(&ws->channels, NULL); n != NULL;
@@ -403,7 +403,7 @@ void rdl__waiters_doubt_all(struct rdl__waiters *ws, int64_t now)
         struct rdl__channel *c = rdl__container(n, struct rdl__channel, node);
 
         if (c->news == RDL__NEWS_NAMED)
-            doubt(c, now);
+            retry(c, now);
     }
 }
 
@@ -463,16 +463,16 @@ static void on_either(struct rdl__channel *c, const char *payload, size_t len, i
     bool ours = c->one && len == 1 && payload[0] == '0';
 
     c->epoch++;
-    if (ours && c->ahead < TURNS) {
-        c->ahead++;
+    if (ours && c->lead < TURNS) {
+        c->lead++;
     } else if (c->one && !ours) {
         c->turns = TURNS;
-        if (c->ahead > -TURNS)
-            c->ahead--;
+        if (c->lead > -TURNS)
+            c->lead--;
     }
     c->one = len == 1 && payload[0] == '1';
-    c->back = ours && c->ahead > 0 && c->turns > 0;
-    if (c->back) {
+    c->stands_back = ours && c->lead > 0 && c->turns > 0;
+    if (c->stands_back) {
         c->turns--;
         look_after(c, RDL__TURN_MS, now); /* whoever is refused meanwhile */
     } else {
@@ -480,10 +480,10 @@ static void on_either(struct rdl__channel *c, const char *payload, size_t len, i
     }
 }
 
-static void keep_words(struct rdl__channel *c, const char *payload, size_t len)
+static void keep_message(struct rdl__channel *c, const char *payload, size_t len)
 {
-    c->said_len = len < RDL__MESSAGE_KEPT ? len : RDL__MESSAGE_KEPT;
-    memcpy(c->said, payload, c->said_len);
+    c->message_len = len < RDL__MESSAGE_KEPT ? len : RDL__MESSAGE_KEPT;
+    memcpy(c->message, payload, c->message_len);
 }
 
 static void wake_by(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
@@ -515,15 +515,15 @@ static void on_anothers_turn(struct rdl__channel *c, int64_t now)
 /* On a lock's channel `2` says that the `0` behind it is no news for ears: the first in line was woken by name. */
 static void wake_listeners(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
 {
-    bool named = c->named;
+    bool by_name = c->by_name;
     struct rdl__link *l = c->listeners.waiters.next;
 
-    c->named = c->news == RDL__NEWS_WAKE && len == 1 && payload[0] == '2';
-    while (!c->named && l != &c->listeners.waiters) {
+    c->by_name = c->news == RDL__NEWS_WAKE && len == 1 && payload[0] == '2';
+    while (!c->by_name && l != &c->listeners.waiters) {
         struct rdl__waiter *w = rdl__container(l, struct rdl__waiter, link);
 
         l = l->next;
-        if (!w->ear || !named)
+        if (!w->ear || !by_name)
             wake(w);
         else
             on_anothers_turn(rdl__container(w, struct rdl__channel, ear), now);
@@ -536,7 +536,7 @@ static void on_message(struct rdl__topic *topic, const char *payload, size_t len
 
     c->heard_at = c->news_at = now;
     if (c->news == RDL__NEWS_OWN)
-        keep_words(c, payload, len);
+        keep_message(c, payload, len);
     if (c->waiters == 0) { /* it lingers; not for long, or each release would go to all who have waited lately */
         if (c->news == RDL__NEWS_NAMED && len == 1 && payload[0] != '3' && c->left->unheard != NULL &&
             !c->left->unheard(c->ws, c->name, c->node.key_len))
@@ -797,8 +797,8 @@ const char *rdl__waiter_message(const struct rdl__waiter *w, size_t *ret_len)
 {
     if (w->channel != NULL)
         rdl__assert_on_loop(w->channel->ws->loop);
-    *ret_len = w->channel == NULL ? 0 : w->channel->said_len;
-    return w->channel == NULL ? NULL : w->channel->said;
+    *ret_len = w->channel == NULL ? 0 : w->channel->message_len;
+    return w->channel == NULL ? NULL : w->channel->message;
 }
 
 void rdl__waiter_sent(struct rdl__waiter *w)
@@ -876,12 +876,12 @@ void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
     if (w->in_order)
         c->known = UNKNOWN; /* the first waiter now has not tried yet */
     if (used)
-        c->back = false;
+        c->stands_back = false;
     if (used && w->news == RDL__NEWS_SHARED)
         wake_all(&c->sharers);
     else if (wishes_differ(c) && (was_woken || w->in_order))
         offer(c);
     else if (was_woken && !used)
         wake_first(c);
-    release(c, now);
+    waiter_left(c, now);
 }

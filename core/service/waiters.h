@@ -184,9 +184,9 @@ int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char 
                      int64_t now);
 
 /* The client may not stand in the line of this channel any more: who waits tries again. */
-void rdl__waiters_doubt(struct rdl__waiters *ws, const char *name, size_t len, int64_t now);
+void rdl__waiters_retry(struct rdl__waiters *ws, const char *name, size_t len, int64_t now);
 
-void rdl__waiters_doubt_all(struct rdl__waiters *ws, int64_t now); /* the same of every line */
+void rdl__waiters_retry_all(struct rdl__waiters *ws, int64_t now); /* the same of every line */
 
 /* A try is being sent. */
 void rdl__waiter_sent(struct rdl__waiter *w);

@@ -152,8 +152,8 @@ bool rdl__watchdog_degrade(struct rdl__watchdog *wd, struct rdl__hold *hold, int
 bool rdl__watchdog_restore(struct rdl__watchdog *wd, struct rdl__hold *hold, const struct rdl__hold_id *id,
                            int64_t sent_at, int64_t lease_ms, bool renewed);
 void rdl__watchdog_taken(struct rdl__watchdog *wd, struct rdl__hold *hold, int64_t n);
-/* A hold that was granted for so long is renewed without end from now on: for the same until its first renewal, which
- * asks for config.lease_ms if that is longer.  @thread any */
+/* The hold is renewed without end from now on. Until its first renewal, which asks for config.lease_ms if that is
+ * longer, it has the lease that it was granted for.  @thread any */
 void rdl__watchdog_keep(struct rdl__watchdog *wd, struct rdl__hold *hold);
 
 /* Somebody else has it from now on, who is to be told that it is at risk as well.  @thread any */
@@ -179,7 +179,7 @@ void rdl__watchdog_examine(struct rdl__watchdog *wd, struct rdl__renewer *at);
 bool rdl__watchdog_holds(struct rdl__watchdog *wd);
 
 /* Hold n may be gone, or, n 0, any may be: ask the server about it now.  @thread loop */
-void rdl__watchdog_doubt(struct rdl__watchdog *wd, int64_t n);
+void rdl__watchdog_verify(struct rdl__watchdog *wd, int64_t n);
 
 /* Some slots have moved: move the renewals that are due to their servers.  @thread loop */
 void rdl__watchdog_reroute(struct rdl__watchdog *wd);

@@ -27,7 +27,7 @@ static void read_answers(struct rdl__composite_op *call, struct rdl__fan *fan)
         ended = rdl__composite_handle_due(call, now);
         until = ended ? now : rdl__composite_next_due(call) < most ? rdl__composite_next_due(call) : most;
         rdl__composite_unlock(j);
-        on = rdl__call_fan(fan, until) || (!ended && rdl__now() < most);
+        on = rdl__call_fan_wait(fan, until) || (!ended && rdl__now() < most);
     }
     rdl__call_fan_leave(fan);
 }

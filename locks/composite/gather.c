@@ -223,8 +223,8 @@ static void ask_those(struct rdl__composite_op *call, int64_t now)
 
     for (unsigned i = 0; i < n; i++) {
         call->asked += ask_it[i] = call->verb->concerns(call, i);
-        call->spared +=
-            !ask_it[i] && spared(call, i, now); /* a member that the nested take which is given back did not get */
+        /* a member that the nested take which is given back did not get */
+        call->spared += !ask_it[i] && spared(call, i, now);
     }
     for (unsigned i = 0; i < n; i++) {
         int rc = ask_it[i] ? rdl__composite_ask(call, i, call->verb->member, 0, false) : RDL_OK;

@@ -76,9 +76,9 @@ static int64_t hold_until(struct rdl__plan *p, unsigned at, int64_t now)
     return rdl__after_ms(now, ms < p->most_hold_ms ? ms : p->most_hold_ms);
 }
 
-/* Nothing is held. Where several are to be waited for, the others are tried as the first one was: by the time that it
- * is taken, whose turn they were has had a hop more to take them. A wait that may be over before its first answer gives
- * way to nobody, as a single try: it would not get what is free. A longer one needs no patience. */
+/* Nothing is held. Of several members of which others have a turn only the first is waited for: by the time that it is
+ * taken, those whose turn the rest were have had a round trip more. A wait that may be over before its first answer
+ * gives way to nobody, as a single try: it would not get what is free. A longer one needs no patience. */
 static void begin(struct rdl__plan *p, int64_t now)
 {
     int64_t left_ms = rdl__plan_left_ms(p, now);
@@ -133,7 +133,7 @@ static void answered(struct rdl__plan *p, const struct rdl__plan_event *ev)
 
 /* The timer: members were held long enough while another was waited for; or extends of a round were not answered by the
  * deadline. */
-static void yield(struct rdl__plan *p)
+static void on_timer(struct rdl__plan *p)
 {
     if (p->phase == RDL__PLAN_ROUND) {
         rdl__plan_finish(p, RDL_EUNKNOWN, 0);
@@ -155,7 +155,7 @@ static void multi_on(struct rdl__plan *p, const struct rdl__plan_event *ev)
         answered(p, ev);
         break;
     case RDL__PLAN_TIMER:
-        yield(p);
+        on_timer(p);
         break;
     case RDL__PLAN_STOP:
         rdl__plan_finish(p, ev->code, p->at);

@@ -89,7 +89,7 @@ Test(cached, name_whose_hold_is_left_to_its_lease_is_looked_at_again)
     engage();
     (void)keep();
     rdl__mutex_lock(&name->mu);
-    cache->mourns = cache->keep.closed = true;
+    cache->owner_died = cache->keep.closed = true;
     rdl__keep_give(&cache->keep, RDL__END_RECALLED);
     rdl__mutex_unlock(&name->mu);
     rdl__cache_release(cache, reads);

@@ -255,7 +255,7 @@ Test(keep, one_that_does_not_wait_is_told_of_an_owner_here_and_asks_otherwise)
 Test(keep, hold_that_may_have_been_evicted_or_was_extended_is_not_passed_on)
 {
     (void)until_kept();
-    cr_assert(rdl__keep_doubted(&keep, number));
+    cr_assert(rdl__keep_suspected(&keep, number));
     cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
     rdl__keep_given(&keep, now, 0);
     (void)until_kept();
@@ -269,11 +269,11 @@ Test(keep, eviction_that_overtakes_the_grant_counts)
     (void)come(true);
     cr_assert_eq(come(true), RDL__ENTRY_TAKE);
     (void)rdl__keep_recalled(&keep, -7, now);
-    cr_assert(!rdl__keep_doubted(&keep, -7));
+    cr_assert(!rdl__keep_suspected(&keep, -7));
     rdl__keep_granted(&keep, -7, now, CACHE_MS);
     cr_assert(!keep.sound);
     cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
-    cr_assert(!rdl__keep_doubted(&keep, -6)); /* another's */
+    cr_assert(!rdl__keep_suspected(&keep, -6)); /* another's */
 }
 
 Test(keep, closed_keeps_nothing)

@@ -78,7 +78,7 @@ Test(waiters, a_place_that_may_have_been_left_since_its_try_is_no_place)
     go_away('a', true);
     loop.now += RDL__MS;
     waiter('a')->tried_at = loop.now;
-    rdl__waiters_doubt(&waiters, OWN, sizeof OWN - 1, loop.now + 1);
+    rdl__waiters_retry(&waiters, OWN, sizeof OWN - 1, loop.now + 1);
     loop.now += 2;
     cr_assert_eq(join_own('a', true, RDL__WIDE_NOT), 1);
 }

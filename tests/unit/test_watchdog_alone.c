@@ -24,8 +24,8 @@ Test(alone, the_server_is_not_asked_about_it_and_its_user_is_asked_to_restore_it
     run_for(10 * LEASE);
     cr_assert_geq(things[0].restores, 10 * LEASE / RESTORE);
     rdl__watchdog_examine(wd, rdl__watchdog_home(wd));
-    rdl__watchdog_doubt(wd, 1);
-    rdl__watchdog_doubt(wd, 0);
+    rdl__watchdog_verify(wd, 1);
+    rdl__watchdog_verify(wd, 0);
     cr_assert_eq(wire.submitted, 0);
     cr_assert_eq(state(0), RDL_DEGRADED);
     cr_assert_eq(things[0].lost, 0);

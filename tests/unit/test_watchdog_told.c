@@ -72,7 +72,7 @@ Test(told, what_is_said_to_be_gone_is_asked_about_at_once_and_nothing_else_is)
 
     for (int i = 0; i < 3; i++)
         rdl__watchdog_add(wd, hold(i), T0, LEASE_MS, i != 1);
-    rdl__watchdog_doubt(wd, 2); /* hold(1) */
+    rdl__watchdog_verify(wd, 2); /* hold(1) */
     cr_assert_eq(wire.submitted, 1);
     read_command(&c);
     cr_assert_eq(keys_in(&c), 1);
@@ -86,8 +86,8 @@ Test(told, what_is_said_to_be_gone_is_asked_about_at_once_and_nothing_else_is)
 Test(told, what_is_there_after_all_goes_on_being_held)
 {
     add(0);
-    rdl__watchdog_doubt(wd, 1);
-    rdl__watchdog_doubt(wd, 77);
+    rdl__watchdog_verify(wd, 1);
+    rdl__watchdog_verify(wd, 77);
     cr_assert_eq(answer(), 1);
     run_for(RDL__SEC);
     cr_assert_eq(wire.submitted, 1);
@@ -97,7 +97,7 @@ Test(told, what_is_there_after_all_goes_on_being_held)
 Test(told, all_are_asked_about_when_anything_may_have_been_said)
 {
     add_many(3);
-    rdl__watchdog_doubt(wd, 0);
+    rdl__watchdog_verify(wd, 0);
     cr_assert_eq(answer(), 3);
     cr_assert_eq(things[0].lost + things[1].lost + things[2].lost, 0);
 }
@@ -108,7 +108,7 @@ Test(told, what_is_said_during_a_renewal_is_asked_about_again_after_it)
     add_due(0);
     run_for(0);
     cr_assert_eq(wire.submitted, 1);
-    rdl__watchdog_doubt(wd, 1);
+    rdl__watchdog_verify(wd, 1);
     cr_assert_eq(wire.submitted, 1);
     cr_assert_eq(answer(), 1);
     run_for(0);

@@ -25,6 +25,7 @@ ENTRY = re.compile(r'^\s*X\((RDL__SCRIPT_\w+), "(\w+)"\)')
 INCLUDE = re.compile(r"^-- include (\w+\.inc)$")
 FUNCTION = re.compile(r"local function (\w+)\(")
 WORD = re.compile(r"\w+")
+ASIDE = re.compile(r"\s-- .*")  # a comment behind code
 SPANNING = re.compile(r"\[=*\[|\\$")
 
 
@@ -96,7 +97,7 @@ def strip(path):
         for name, lines in reversed(offered):  # a function calls those before it
             if name is None or name in wanted:
                 own = lines + own
-                wanted = wanted.union(WORD.findall("\n".join(lines))) - {name}
+                wanted = wanted.union(WORD.findall(ASIDE.sub("", "\n".join(lines)))) - {name}
     return "\n".join(own)
 
 
