@@ -99,6 +99,8 @@ static void count_undo(const struct rdl__call *call, enum rdl__way way, bool mor
 void rdl__undo_begins(struct rdl__call *call, enum rdl__way way)
 {
     count_undo(call, way, true);
+    if (way != RDL__WAY_NONE)
+        atomic_fetch_add(&rdl__call_client(call)->undos, 1);
     rdl__call_ref(call);
     call->undo.begun = true;
 }
@@ -114,6 +116,8 @@ static void undo_begins_answered(struct rdl__call *call, enum rdl__way way)
 void rdl__undo_heard(struct rdl__call *call)
 {
     count_undo(call, call->way, false);
+    if (call->way != RDL__WAY_NONE)
+        atomic_fetch_sub(&rdl__call_client(call)->undos, 1);
     call->way = RDL__WAY_NONE;
 }
 

@@ -91,6 +91,7 @@ struct rdl_client {
     _Atomic unsigned refs;
     _Atomic bool closing;
     _Atomic unsigned calls; /* under way, undos included */
+    _Atomic int undos;      /* unanswered; below 0 while one is answered before it is counted */
     _Atomic unsigned owing; /* composites' takes that may have to release a member here (rdl__client_owing_begins) */
     unsigned cache_names;   /* the option; immutable */
     _Atomic unsigned cached_names; /* whose recalls are listened for (core/call/cache.h) */

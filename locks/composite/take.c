@@ -13,6 +13,7 @@
 #include "locks/composite/verbs.h"
 
 #include "core/base/clock.h"
+#include "core/base/err.h"
 #include "core/call/line.h"
 
 static void feed(struct rdl__composite_op *call, const struct rdl__plan_event *ev);
@@ -80,6 +81,19 @@ static void take_answered(struct rdl__composite_op *call, unsigned i, int64_t re
 
 /* ---- orders ----------------------------------------------------------------------------------------------------- */
 
+/* A server that hangs leaves the undo of each take, and a red lock's callers go on without it: past so many it is not
+ * asked, and counts as one that cannot be reached. An undo is some 10 KB. */
+#define UNDOS_MOST 1000
+
+static int try_member(struct rdl__composite_op *call, unsigned i)
+{
+    const struct rdl__composite *j = rdl__composite_of_call(call);
+
+    if (j->plan->majority && atomic_load(&rdl__member_client(j, i)->undos) >= UNDOS_MOST)
+        return rdl__err_set(&call->why, RDL_ECONN, "the server has yet to answer %d undos", UNDOS_MOST);
+    return rdl__composite_ask(call, i, &rdl__verb_take, call->member[i].bound_ms, true);
+}
+
 /* Carry out the machine's order for a member. An error counts as the member's answer. */
 static int obey(struct rdl__composite_op *call, unsigned i)
 {
@@ -89,8 +103,9 @@ static int obey(struct rdl__composite_op *call, unsigned i)
     member->order = RDL__MEMBER_NOTHING;
     switch (order) {
     case RDL__MEMBER_TRY:
+        return try_member(call, i);
     case RDL__MEMBER_WAIT:
-        return rdl__composite_ask(call, i, &rdl__verb_take, member->bound_ms, order == RDL__MEMBER_TRY);
+        return rdl__composite_ask(call, i, &rdl__verb_take, member->bound_ms, false);
     case RDL__MEMBER_EXTEND:
         return rdl__composite_ask(call, i, &rdl__verb_extend, 0, false);
     case RDL__MEMBER_CANCEL:

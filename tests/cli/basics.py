@@ -590,7 +590,9 @@ class TheServer(support.Case):
             self.assert_no_secret(result)
         inner = "%s run y true" % support.REDLATCH
         self.assert_result(self.run_lock("x", "-c", inner, env={"REDLATCH_SERVER": "@" + file}), 0)
-        for bad in ("@/nonexistent/address", "@/dev/null", "@"):
+        with open(file, "w") as f:
+            f.write("unix:///" + 9000 * "x")
+        for bad in ("@/nonexistent/address", "@/dev/null", "@", "@/dev/zero", "@" + file):
             self.assert_says(self.run_lock("--server", bad, "x", "true"), 64, "no server address in")
 
     def test_N5_a_server_that_answers_with_what_it_was_sent_tells_nothing(self):

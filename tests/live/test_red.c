@@ -180,6 +180,26 @@ static void come_back_empty(int hung)
     cr_assert(strstr(err.message, "do not count") != NULL, "%s", err.message);
 }
 
+/* A server hangs, and callers go on without it: what they leave for it to undo has a bound. */
+Test(red, server_that_hangs_is_left_only_so_many_undos)
+{
+    enum { PAIRS = 3000, UNDOS_MOST = 1000 }; /* locks/composite/take.c */
+
+    open_with(NULL, TOLERANT);
+    pause_some(1);
+    for (int i = 0; i < PAIRS; i++) {
+        expect(RDL_OK, rdl_try_lock(red[0], 0, LEASE_MS, &err));
+        expect(RDL_OK, rdl_unlock(red[0], &err));
+    }
+    resume_some(1);
+    cr_assert(WAIT_UNTIL(rdl_try_lock(member[1][0], 0, LEASE_MS, &err) == RDL_OK, SOON_MS));
+    cr_assert_leq(probe_calls(probe[0], "eval"), UNDOS_MOST + 10);
+    expect(RDL_OK, rdl_unlock(member[1][0], &err));
+    expect(RDL_OK, rdl_try_lock(red[0], 0, LEASE_MS, &err)); /* it is asked again */
+    cr_assert(WAIT_UNTIL(keys() == N, SOON_MS));
+    expect(RDL_OK, rdl_unlock(red[0], &err));
+}
+
 /* M6 */
 Test(red, M6_server_that_restarts_empty_gives_nobody_a_majority)
 {

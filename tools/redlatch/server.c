@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ADDRESS_MAX 8192 /* bytes of a file's first line */
+
 /* The part of a URI that may be secret: from `from` up to, not including, the last '@'. Somebody who forgot to
  * percent-encode a '/' or an '@' in a password must not see it printed, so this looks beyond the authority. Empty
  * without an '@'. */
@@ -74,25 +76,24 @@ const char *server_inherited(void)
 
 char *server_read(const char *path)
 {
+    char line[ADDRESS_MAX + 2] = "", shown[TEXT_SAFE_CAP];
     FILE *file = fopen(path, "re");
-    ssize_t len = -1;
-    char *line = NULL;
-    size_t size = 0;
+    const char *why = NULL;
+    char *found = NULL;
 
     errno = file == NULL ? errno : 0;
-    if (file != NULL && (len = getline(&line, &size, file)) > 0)
-        line[strcspn(line, " \t\r\n")] = '\0';
-    if (len <= 0 || line[0] == '\0') {
-        char shown[TEXT_SAFE_CAP];
-
-        text_say("no server address in '%s': %s", text_safe(path, strlen(path), shown),
-                 errno != 0 ? strerror(errno) : "its first line is empty");
-        free(line);
-        line = NULL;
-    }
+    if (file != NULL && fgets(line, sizeof line, file) != NULL && strlen(line) > ADDRESS_MAX)
+        why = "its first line is too long";
+    line[strcspn(line, " \t\r\n")] = '\0';
+    if (why == NULL && line[0] == '\0')
+        why = errno != 0 ? strerror(errno) : "its first line is empty";
+    if (why == NULL && (found = strdup(line)) == NULL)
+        why = rdl_strerror(RDL_ENOMEM);
+    if (why != NULL)
+        text_say("no server address in '%s': %s", text_safe(path, strlen(path), shown), why);
     if (file != NULL)
         fclose(file);
-    return line;
+    return found;
 }
 
 char *server_find(char *given, int *ret_status)
