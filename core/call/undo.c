@@ -81,6 +81,7 @@ static void count_undo(const struct rdl__call *call, enum rdl__way way, bool mor
 
     if (way == RDL__WAY_NONE)
         return;
+    atomic_fetch_add(&rdl__call_client(call)->undos, more ? 1 : -1);
     do {
         has = had & ~(UNDO_MASK << UNDO_SHIFT(way)); /* below 0 while one is settled before it is counted */
         has |= ((UNDOS(had, way) + (more ? 1 : UNDO_MASK)) & UNDO_MASK) << UNDO_SHIFT(way);
@@ -99,8 +100,6 @@ static void count_undo(const struct rdl__call *call, enum rdl__way way, bool mor
 void rdl__undo_begins(struct rdl__call *call, enum rdl__way way)
 {
     count_undo(call, way, true);
-    if (way != RDL__WAY_NONE)
-        atomic_fetch_add(&rdl__call_client(call)->undos, 1);
     rdl__call_ref(call);
     call->undo.begun = true;
 }
@@ -116,8 +115,6 @@ static void undo_begins_answered(struct rdl__call *call, enum rdl__way way)
 void rdl__undo_heard(struct rdl__call *call)
 {
     count_undo(call, call->way, false);
-    if (call->way != RDL__WAY_NONE)
-        atomic_fetch_sub(&rdl__call_client(call)->undos, 1);
     call->way = RDL__WAY_NONE;
 }
 
