@@ -46,7 +46,7 @@ struct rdl__order {
     void *arg;
     bool one_try; /* an acquire that does not wait for the lock: wait_ms bounds the answer (0: command_timeout_ms) */
     bool direct;  /* fn runs as the call ends, on the loop or in rdl__call_fan_wait, never in rdl__call_async, and must
-                     not  block */
+                     not block */
     bool owed;    /* not an acquire: allowed while the client closes, and closing waits for it as for an undo */
     struct rdl__fan *fan; /* the calling thread sends it, if it can, and reads the answer in rdl__call_fan_wait; NULL:
                              the loop does both */
