@@ -12,6 +12,14 @@ int64_t rdl__now(void)
     return (int64_t)now.tv_sec * RDL__SEC + now.tv_nsec;
 }
 
+int64_t rdl__awake(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * RDL__SEC + now.tv_nsec;
+}
+
 int64_t rdl__wall_ms(void)
 {
     struct timespec now;

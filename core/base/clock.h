@@ -17,6 +17,9 @@
 
 int64_t rdl__now(void);
 
+/* CLOCK_MONOTONIC, which stands still during suspension: the kernel ends a thread's sleep by it. */
+int64_t rdl__awake(void);
+
 /* The time of day, ns since 1970, for comparing clocks only: it steps. */
 int64_t rdl__wall(void);
 

@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* sync.c - mutex, and the parker on a private futex.
+/* sync.c - mutex, and the parker.
  *
- * The kernel puts a thread to sleep only while the word is still what it was seen to be, and a post changes the word
- * before it wakes: there is no moment between looking and sleeping in which a post could be missed. Wakes without cause
- * (a signal, a late wake meant for an earlier parker at the same address) only lead to another look. */
+ * A thread has a seat for life, one of 32 in a room, and sleeps there whatever it waits for: a private futex for each
+ * room, whose bitset wakes any of its seats in one call. That is what many callers of one connection are woken by,
+ * whose answers come together: one call instead of one for each, and whoever wakes them is not put aside for each.
+ *
+ *     sleeper                                   poster
+ *     read the room's count                     add the bits; read the seat that is in the same word
+ *     write its seat; read the bits             if there is one, change the room's count, and wake the seat
+ *     sleep while the room's count is that
+ *
+ * Bits and seat are one word: either the sleeper sees the bits, or the poster sees the seat, and then changes the count
+ * after the sleeper has read it. A wake without cause (a signal, another thread of the same seat, a post for an earlier
+ * parker) only leads to another look. */
 #include "core/base/sync.h"
 
 #include "core/base/clock.h"
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <redlatch/error.h>
 #include <stddef.h>
@@ -21,9 +31,40 @@
 
 _Static_assert(sizeof(struct timespec) == 2 * sizeof(long), "SYS_futex reads two longs");
 
-static void futex(struct rdl__parker *p, int op, uint32_t value, const struct timespec *timeout)
+/* A thread more than there are seats shares one. */
+enum { ROOMS = 256, SEATS = 32 };
+
+struct room {
+    _Alignas(64) _Atomic uint32_t posts; /* counts, and goes round */
+};
+
+static struct room rooms[ROOMS];
+
+/* This thread's seat, from 1. */
+static uint32_t seat_here(void)
 {
-    (void)syscall(SYS_futex, &p->word, op, value, timeout, NULL, 0);
+    static _Atomic uint32_t seated;
+    static _Thread_local uint32_t seat;
+
+    if (seat == 0)
+        seat = atomic_fetch_add_explicit(&seated, 1, memory_order_relaxed) % (ROOMS * SEATS) + 1;
+    return seat;
+}
+
+static uint32_t room_of(uint32_t seat)
+{
+    return (seat - 1) / SEATS;
+}
+
+static uint32_t bit_of(uint32_t seat)
+{
+    return UINT32_C(1) << (seat - 1) % SEATS;
+}
+
+/* until: of CLOCK_MONOTONIC. */
+static void futex(struct room *room, int op, uint32_t value, const struct timespec *until, uint32_t seats)
+{
+    (void)syscall(SYS_futex, &room->posts, op, value, until, NULL, seats);
 }
 
 #ifdef REDLATCH_ASSERTS
@@ -48,35 +89,87 @@ void rdl__mutex_done(struct rdl__mutex *mu)
     (void)pthread_mutex_destroy(&mu->m);
 }
 
-void rdl__parker_post(struct rdl__parker *p, uint32_t bits)
+static void wake(uint32_t room, uint32_t seats)
 {
-    (void)atomic_fetch_or_explicit(&p->word, bits, memory_order_acq_rel);
-    futex(p, FUTEX_WAKE_PRIVATE, 1, NULL);
+    (void)atomic_fetch_add_explicit(&rooms[room].posts, 1, memory_order_acq_rel);
+    futex(&rooms[room], FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, seats);
 }
 
-static void sleep_while(struct rdl__parker *p, uint32_t value, int64_t ns)
+/* Returns the seat of the owner, if it has ever slept there. */
+static uint32_t post(struct rdl__parker *p, uint32_t bits)
 {
-    int64_t bounded = ns < LONGEST_SLEEP ? ns : LONGEST_SLEEP;
-    struct timespec timeout = {.tv_sec = (time_t)(bounded / RDL__SEC), .tv_nsec = (long)(bounded % RDL__SEC)};
+    return (uint32_t)(atomic_fetch_or_explicit(&p->word, bits, memory_order_acq_rel) >> 32);
+}
 
-    futex(p, FUTEX_WAIT_PRIVATE, value, &timeout);
+void rdl__parker_post(struct rdl__parker *p, uint32_t bits)
+{
+    uint32_t seat = post(p, bits);
+
+    if (seat != 0)
+        wake(room_of(seat), bit_of(seat));
+}
+
+void rdl__parker_post_with(struct rdl__parker *p, uint32_t bits, struct rdl__wakes *wakes)
+{
+    uint32_t seat = post(p, bits);
+    size_t i = 0;
+
+    if (seat == 0)
+        return;
+    while (i < wakes->n && wakes->in[i].room != room_of(seat))
+        i++;
+    if (i == RDL__WAKES) {
+        rdl__wakes_send(wakes);
+        i = 0;
+    }
+    if (i == wakes->n)
+        wakes->in[wakes->n++] = (struct rdl__wakes_in){.room = room_of(seat)};
+    wakes->in[i].seats |= bit_of(seat);
+}
+
+void rdl__wakes_send(struct rdl__wakes *wakes)
+{
+    for (size_t i = 0; i < wakes->n; i++)
+        wake(wakes->in[i].room, wakes->in[i].seats);
+    wakes->n = 0;
+}
+
+/* Sleep while nobody in the room is posted to; ns: RDL__NEVER, or no longer than about that. */
+static void sleep_while(uint32_t seat, uint32_t posts, int64_t ns)
+{
+    int64_t end = ns != RDL__NEVER ? rdl__awake() + (ns < LONGEST_SLEEP ? ns : LONGEST_SLEEP) : 0;
+    struct timespec until = {.tv_sec = (time_t)(end / RDL__SEC), .tv_nsec = (long)(end % RDL__SEC)};
+
+    futex(&rooms[room_of(seat)], FUTEX_WAIT_BITSET_PRIVATE, posts, ns != RDL__NEVER ? &until : NULL, bit_of(seat));
+}
+
+/* Returns what is posted. */
+static uint32_t sit_down(struct rdl__parker *p, uint32_t seat)
+{
+    uint64_t word = atomic_load_explicit(&p->word, memory_order_acquire);
+
+    while (word >> 32 != seat &&
+           !atomic_compare_exchange_weak_explicit(&p->word, &word, (uint64_t)seat << 32 | (uint32_t)word,
+                                                  memory_order_acq_rel, memory_order_acquire))
+        ;
+    return (uint32_t)word;
 }
 
 uint32_t rdl__park_for(struct rdl__parker *p, uint32_t bits, int64_t deadline)
 {
-    uint32_t posted;
+    uint32_t seat = seat_here();
 
-    while (((posted = rdl__parker_peek(p)) & bits) == 0) {
+    for (;;) {
+        uint32_t posts = atomic_load_explicit(&rooms[room_of(seat)].posts, memory_order_acquire);
+        uint32_t posted = sit_down(p, seat);
         int64_t left = RDL__NEVER;
 
+        if ((posted & bits) != 0)
+            return posted;
         if (deadline != RDL__NEVER && (left = deadline - rdl__now()) <= 0)
             return rdl__parker_peek(p);
-        if (deadline == RDL__NEVER)
-            futex(p, FUTEX_WAIT_PRIVATE, posted, NULL);
-        else
-            sleep_while(p, posted, left);
+        sleep_while(seat, posts, left);
     }
-    return posted;
 }
 
 uint32_t rdl__park(struct rdl__parker *p, int64_t deadline)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* sync.h - mutex, and a place for one thread to sleep until it is told something.
  *
- * A parker is one word of bits: its owner sleeps in rdl__park until somebody posts one. A post is one atomic operation
- * followed by a futex wake, so there is no window in which a wake is lost; the poster never touches the parker after
- * the former, except for the kernel's use of its address, so the owner may return and reuse the memory at once.
+ * A parker is one word, bits and where its owner sleeps: in rdl__park, until somebody posts a bit. A post is one atomic
+ * operation, and a wake if the owner sleeps, so there is no window in which a wake is lost; the poster never touches
+ * the parker after the former, so the owner may return and reuse the memory at once.
  */
 #ifndef REDLATCH_BASE_SYNC_H
 #define REDLATCH_BASE_SYNC_H
@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct rdl__mutex {
@@ -56,7 +57,7 @@ static inline void rdl__mutex_unlock(struct rdl__mutex *mu)
 #endif
 
 struct rdl__parker {
-    _Atomic uint32_t word; /* 0: nothing posted */
+    _Atomic uint64_t word; /* what is posted; above it the owner's seat, or 0 (sync.c) */
 };
 
 static inline void rdl__parker_init(struct rdl__parker *p)
@@ -66,6 +67,22 @@ static inline void rdl__parker_init(struct rdl__parker *p)
 
 /* Add bits (not 0) and wake the owner. @thread any */
 void rdl__parker_post(struct rdl__parker *p, uint32_t bits);
+
+/* Owners that are posted to and not woken yet, by the rooms in which they sleep: a call of the kernel for each. n is 0
+ * at first. */
+enum { RDL__WAKES = 8 };
+
+struct rdl__wakes {
+    size_t n;
+    struct rdl__wakes_in {
+        uint32_t room;
+        uint32_t seats;
+    } in[RDL__WAKES];
+};
+
+/* The same, but the owner is woken by rdl__wakes_send, or before. @thread any */
+void rdl__parker_post_with(struct rdl__parker *p, uint32_t bits, struct rdl__wakes *wakes);
+void rdl__wakes_send(struct rdl__wakes *wakes);
 
 /* Sleep until anything is posted, or one of `bits`, or rdl__now() reaches `deadline` (RDL__NEVER: no bound). Returns
  * all that is posted, without taking it away. @thread the owner */
@@ -80,12 +97,12 @@ static inline void rdl__parker_mark(struct rdl__parker *p, uint32_t bits)
 
 static inline void rdl__parker_unmark(struct rdl__parker *p, uint32_t bits)
 {
-    (void)atomic_fetch_and_explicit(&p->word, ~bits, memory_order_acq_rel);
+    (void)atomic_fetch_and_explicit(&p->word, ~(uint64_t)bits, memory_order_acq_rel);
 }
 
 static inline uint32_t rdl__parker_peek(const struct rdl__parker *p)
 {
-    return atomic_load_explicit(&p->word, memory_order_acquire);
+    return (uint32_t)atomic_load_explicit(&p->word, memory_order_acquire);
 }
 
 #endif

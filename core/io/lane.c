@@ -44,8 +44,10 @@ void rdl__lane_settle(struct rdl__lane *lane, struct rdl__req *req, int rc, stru
 /* A request may be gone once its bit is posted, so it is taken off the list first. */
 void rdl__lane_wake(struct rdl__link *wake, const struct rdl__req *self)
 {
+    struct rdl__wakes wakes;
     struct rdl__link *l;
 
+    wakes.n = 0;
     while ((l = rdl__list_pop(wake)) != NULL) {
         struct rdl__req *req = rdl__container(l, struct rdl__req, link);
 
@@ -54,8 +56,9 @@ void rdl__lane_wake(struct rdl__link *wake, const struct rdl__req *self)
         else if (req == self)
             rdl__parker_mark(&req->park, RDL__POST_SETTLED);
         else
-            rdl__parker_post(&req->park, RDL__POST_SETTLED);
+            rdl__parker_post_with(&req->park, RDL__POST_SETTLED, &wakes);
     }
+    rdl__wakes_send(&wakes);
 }
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */

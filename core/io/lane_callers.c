@@ -14,7 +14,8 @@
  *
  * Writing is combined, too. While the leader wakes those whose answers it has read, whoever comes leaves the writing to
  * the next leader, who is woken last. While that one reads, whoever comes leaves it to the last of those who were woken
- * together and are expected back (expect_back, write_or_leave).
+ * together and are expected back (expect_back, write_or_leave). But nobody leaves to others what keeps the server busy
+ * (enough_queued).
  *
  * One thread may be the leader of several lanes, with a request on each (lane_fan.c).
  *
@@ -129,6 +130,8 @@ static void note_sleep(struct rdl__lane *lane, int64_t took)
 #define COMES_BACK_NS (40 * RDL__US)
 #define COME_BACK_MOST_NS (2 * RDL__MS)
 
+enum { ENOUGH = 8 }; /* requests that are written whoever comes */
+
 /* Those on `wake` are about to be woken, one after the other: how many may come back with another request, and until
  * when that is waited for.  @locks mu */
 static void expect_back(struct rdl__lane *lane, const struct rdl__link *wake, const struct rdl__req *self, int64_t now)
@@ -218,19 +221,36 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
 
 /* ---- blocking --------------------------------------------------------------------------------------------------- */
 
+/* Is what is queued worth writing, although others will add to it? As much waits as is under way; or ENOUGH. So the
+ * server has work while the callers wake up, and the callers while it works.  @locks mu */
+static bool enough_queued(const struct rdl__lane *lane)
+{
+    const struct rdl__link *queued = lane->queued.next, *sent = lane->sent.next;
+
+    rdl__assert_locked(&lane->mu);
+    for (int n = 0; n < ENOUGH && sent != &lane->sent; n++) {
+        if (queued == &lane->queued)
+            return false;
+        queued = queued->next;
+        sent = sent->next;
+    }
+    return true;
+}
+
 /* Write what is queued, `req` the last of it, unless somebody else is about to: the leader, who does not read yet, or
  * the last of the callers that are expected back. Writing costs as much as two switches between threads, and the server
  * reads as often. Returns until when `req`'s thread sleeps: until `deadline`; or, if it is the first in the queue,
  * until those who are expected should have come, and calls this again then, to write if they have not.  @locks mu */
 static int64_t write_or_leave(struct rdl__lane *lane, const struct rdl__req *req, int64_t deadline)
 {
+    bool enough = enough_queued(lane);
     int64_t now;
 
     rdl__assert_locked(&lane->mu);
-    if (lane->role != RDL__ROLE_LOOP && !lane->reading)
+    if (lane->role != RDL__ROLE_LOOP && !lane->reading && !enough)
         return deadline;
     now = rdl__now();
-    if (lane->role == RDL__ROLE_LOOP || lane->expected == 0 || now >= lane->expected_by)
+    if (enough || lane->role == RDL__ROLE_LOOP || lane->expected == 0 || now >= lane->expected_by)
         rdl__lane_flush(lane, req, now);
     else if (lane->queued.next == &req->link && lane->expected_by < deadline)
         return lane->expected_by;
@@ -321,7 +341,7 @@ void rdl__lane_detach(struct rdl__lane *lane, struct rdl__req *req)
         rdl__loop_post(lane->node->loop, &lane->watch);
     if (lane->live == NULL)
         rdl__loop_post(lane->node->loop, &lane->attend);
-    else if (lane->role != RDL__ROLE_CALLER || lane->reading)
+    else if (lane->role != RDL__ROLE_CALLER || lane->reading || enough_queued(lane))
         rdl__lane_flush(lane, NULL, rdl__now());
     if (lane->role == RDL__ROLE_NONE && !lane->writing && rdl__lane_out_pending(lane))
         rdl__lane_pass_role(lane); /* the socket is full: to the loop, which waits until it has room */

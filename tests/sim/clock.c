@@ -19,6 +19,11 @@ int64_t rdl__now(void)
     return process_clock(process_here());
 }
 
+int64_t rdl__awake(void)
+{
+    return rdl__now();
+}
+
 int64_t rdl__wall_ms(void)
 {
     return rdl__now() / RDL__MS;

@@ -107,6 +107,17 @@ void rdl__parker_post(struct rdl__parker *p, uint32_t bits)
             fibre_wake(sleepers[i].fibre, draw_from(0, WAKE_DELAY_NS));
 }
 
+void rdl__parker_post_with(struct rdl__parker *p, uint32_t bits, struct rdl__wakes *wakes)
+{
+    (void)wakes;
+    rdl__parker_post(p, bits);
+}
+
+void rdl__wakes_send(struct rdl__wakes *wakes)
+{
+    (void)wakes;
+}
+
 static size_t free_place(void)
 {
     for (size_t i = 0; i < MOST_SLEEPERS; i++)

@@ -195,10 +195,11 @@ unsigned *__wrap_rdl__mutexes_held(void)
 long __wrap_syscall(long number, ...);
 
 /* Of core/base/sync.c; nobody else makes a system call here. A sleeper looks at the word and falls asleep without a
- * point in between, as the kernel lets it. */
+ * point in between, as the kernel lets it. To sync.c all fibres are one thread, and share a seat; so a wake is for all
+ * who sleep. */
 long __wrap_syscall(long number, ...)
 {
-    const struct timespec *timeout;
+    const struct timespec *until;
     const _Atomic uint32_t *word;
     uint32_t value;
     va_list args;
@@ -210,16 +211,14 @@ long __wrap_syscall(long number, ...)
     word = va_arg(args, const _Atomic uint32_t *);
     op = va_arg(args, int);
     value = va_arg(args, uint32_t);
-    timeout = va_arg(args, const struct timespec *);
+    until = va_arg(args, const struct timespec *);
     va_end(args);
-    point(op == FUTEX_WAIT_PRIVATE ? "futex wait" : "futex wake");
-    if (op != FUTEX_WAIT_PRIVATE)
+    point(op == FUTEX_WAIT_BITSET_PRIVATE ? "futex wait" : "futex wake");
+    if (op != FUTEX_WAIT_BITSET_PRIVATE)
         wake_at(word, value);
     else if (atomic_load(word) == value)
         sleep_at(word, NULL,
-                 timeout == NULL
-                     ? RDL__NEVER
-                     : process_when(process_here(), rdl__now() + timeout->tv_sec * RDL__SEC + timeout->tv_nsec));
+                 until == NULL ? RDL__NEVER : process_when(process_here(), until->tv_sec * RDL__SEC + until->tv_nsec));
     return 0;
 }
 

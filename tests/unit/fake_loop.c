@@ -12,6 +12,11 @@ int64_t rdl__now(void)
     return clock_of->now;
 }
 
+int64_t rdl__awake(void)
+{
+    return rdl__now();
+}
+
 int64_t rdl__wall_ms(void)
 {
     return rdl__now() / RDL__MS;

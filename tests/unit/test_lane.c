@@ -131,13 +131,17 @@ Test(lane, caller_that_is_made_the_leader_while_it_writes_reads)
     cr_assert_eq(lane->role, RDL__ROLE_NONE);
 }
 
-/* `other` reads, and one of those who were woken with the next caller has not come back. */
+static struct ask detached, late;
+
+/* `other` reads, a second request is under way, and one of those who were woken with the next caller has not come. */
 static void other_reads_and_one_is_expected(void)
 {
     other_reads();
+    detached = make("DETACHED", &nobody_waits);
+    rdl__lane_detach(lane, &detached.req);
     lane->expected = 2;
     lane->expected_by = loop.now + RDL__MS;
-    cr_assert_str_eq(sent_since(), "OTHER;");
+    cr_assert_str_eq(sent_since(), "OTHER;DETACHED;");
 }
 
 /* Another thread than the test's. */
@@ -175,15 +179,31 @@ Test(lane, callers_who_were_woken_together_are_written_together)
     cr_assert_str_eq(sent_since(), "MINE;THIRD;");
     rdl__list_init(&wake);
     rdl__mutex_lock(&lane->mu);
-    memcpy(lane->recv, ":1\r\n:2\r\n:3\r\n", 12);
-    rdl__lane_leader_received(lane, 12, loop.now, &wake);
+    memcpy(lane->recv, ":1\r\n:2\r\n:3\r\n:4\r\n", 16);
+    rdl__lane_leader_received(lane, 16, loop.now, &wake);
     rdl__lane_pass_role(lane);
     rdl__mutex_unlock(&lane->mu);
     rdl__lane_wake(&wake, NULL);
     for (int i = 0; i < 2; i++)
         cr_assert_eq(pthread_join(threads[i], NULL), 0);
-    cr_assert_eq(mine.got, 2);
-    cr_assert_eq(third.got, 3);
+    cr_assert_eq(mine.got, 3);
+    cr_assert_eq(third.got, 4);
+}
+
+Test(lane, as_many_as_are_under_way_are_written_whoever_else_comes)
+{
+    struct ask before = make("BEFORE", &nobody_waits);
+
+    other_reads_and_one_is_expected();
+    rdl__mutex_lock(&lane->mu);
+    rdl__lane_enqueue(lane, &before.req);
+    rdl__mutex_unlock(&lane->mu);
+    lane->expected = 3;
+    while_sending = leader_has_its_answer;
+    later = ":3\r\n:4\r\n";
+    cr_assert_eq(call(NULL, RDL__SUCCESSOR_FOLLOWS), RDL__SETTLED);
+    cr_assert_str_eq(sent_since(), "BEFORE;MINE;");
+    cr_assert_eq(mine.got, 4);
 }
 
 Test(lane, caller_does_not_wait_for_others_that_are_late)
@@ -191,8 +211,9 @@ Test(lane, caller_does_not_wait_for_others_that_are_late)
     other_reads_and_one_is_expected();
     lane->expected_by = loop.now;
     while_sending = leader_has_its_answer;
+    later = ":3\r\n";
     cr_assert_eq(call(NULL, RDL__SUCCESSOR_FOLLOWS), RDL__SETTLED);
-    cr_assert_eq(mine.got, 1);
+    cr_assert_eq(mine.got, 3);
 }
 
 Test(lane, those_whom_the_leader_wakes_are_expected_back)
@@ -241,8 +262,6 @@ static void look_whether_the_next_leader_is_told(struct rdl__req *req)
     answered(req);
     told = rdl__parker_peek(&other.req.park);
 }
-
-static struct ask detached, late;
 
 static void one_that_nobody_waits_for_and_a_caller_come(void)
 {

@@ -155,6 +155,40 @@ Test(sync, other_bits_do_not_end_the_sleep_for_some)
     cr_assert_eq(joined(&s), 126);
 }
 
+/* More than have a seat in as many rooms as are woken together. */
+enum { MANY = 32 * (RDL__WAKES + 2) };
+
+static struct {
+    struct rdl__parker parker;
+    pthread_t thread;
+} many[MANY];
+
+static void *one_of_many(void *parker_of_mine)
+{
+    return rdl__park(parker_of_mine, RDL__NEVER) == 1 ? parker_of_mine : NULL;
+}
+
+Test(sync, those_who_are_woken_together_are_all_woken)
+{
+    struct rdl__wakes wakes = {.n = 0};
+
+    for (int i = 0; i < MANY; i++) {
+        rdl__parker_init(&many[i].parker);
+        cr_assert_eq(pthread_create(&many[i].thread, NULL, one_of_many, &many[i].parker), 0);
+    }
+    for (int i = 0; i < MANY; i++)
+        cr_assert(WAIT_UNTIL(atomic_load(&many[i].parker.word) != 0, 10000), "%d sleeps, or is about to", i);
+    for (int i = 0; i < MANY; i++)
+        rdl__parker_post_with(&many[i].parker, 1, &wakes);
+    rdl__wakes_send(&wakes);
+    for (int i = 0; i < MANY; i++) {
+        void *woken;
+
+        cr_assert_eq(pthread_join(many[i].thread, &woken), 0);
+        cr_assert_eq(woken, &many[i].parker, "%d slept on", i);
+    }
+}
+
 static void on_signal(int signo)
 {
     (void)signo;
