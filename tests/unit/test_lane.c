@@ -289,9 +289,15 @@ static void detach_another(struct rdl__req *req)
     rdl__lane_detach(lane, &late.req);
 }
 
-static void one_that_nobody_waits_for_comes(void)
+static struct ask unanswered[2];
+
+static void some_that_nobody_waits_for_come(void)
 {
     rdl__lane_detach(lane, &detached.req);
+    for (int i = 0; i < 2; i++) {
+        unanswered[i] = make("UNANSWERED", &nobody_waits);
+        rdl__lane_detach(lane, &unanswered[i].req);
+    }
 }
 
 Test(lane, what_is_detached_while_others_are_woken_is_not_left_to_the_loop)
@@ -300,12 +306,12 @@ Test(lane, what_is_detached_while_others_are_woken_is_not_left_to_the_loop)
 
     detached = make("DETACHED", &goes_on);
     late = make("LATE", &nobody_waits);
-    meanwhile = one_that_nobody_waits_for_comes;
+    meanwhile = some_that_nobody_waits_for_come;
     cr_assert_eq(call_for(":1\r\n:2\r\n"), RDL__SETTLED);
-    cr_assert_str_eq(sent_since(), "MINE;DETACHED;LATE;");
+    cr_assert_str_eq(sent_since(), "MINE;DETACHED;UNANSWERED;UNANSWERED;LATE;");
     cr_assert_eq(lane->role, RDL__ROLE_NONE);
     mine = make("MINE", &callers);
-    cr_assert_eq(call_for(":3\r\n:4\r\n"), RDL__SETTLED);
+    cr_assert_eq(call_for(":3\r\n:4\r\n:5\r\n:6\r\n"), RDL__SETTLED);
     cr_assert_eq(late.done, 1);
 }
 
