@@ -91,7 +91,7 @@ def parts(path):
 
 
 def refuse_namesakes(path):
-    """What a script, or a file that it includes, names like a function that it includes would put that in for nothing."""
+    """A local of a script, or of a file that it includes, is none of the functions that these files offer."""
     functions = {name for part in included(path) for name, _ in parts(part) if name}
     for each in [path] + included(path):
         for number, line in code(each):
