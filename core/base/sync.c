@@ -31,11 +31,11 @@
 
 _Static_assert(sizeof(struct timespec) == 2 * sizeof(long), "SYS_futex reads two longs");
 
-/* A thread more than there are seats shares one. */
+/* Threads beyond so many share seats. */
 enum { ROOMS = 256, SEATS = 32 };
 
 struct room {
-    _Alignas(64) _Atomic uint32_t posts; /* counts, and goes round */
+    _Alignas(64) _Atomic uint32_t count; /* of wakes; goes round */
 };
 
 static struct room rooms[ROOMS];
@@ -61,10 +61,10 @@ static uint32_t bit_of(uint32_t seat)
     return UINT32_C(1) << (seat - 1) % SEATS;
 }
 
-/* until: of CLOCK_MONOTONIC. */
+/* until: of CLOCK_MONOTONIC. seats: one bit each. */
 static void futex(struct room *room, int op, uint32_t value, const struct timespec *until, uint32_t seats)
 {
-    (void)syscall(SYS_futex, &room->posts, op, value, until, NULL, seats);
+    (void)syscall(SYS_futex, &room->count, op, value, until, NULL, seats);
 }
 
 #ifdef REDLATCH_ASSERTS
@@ -91,11 +91,11 @@ void rdl__mutex_done(struct rdl__mutex *mu)
 
 static void wake(uint32_t room, uint32_t seats)
 {
-    (void)atomic_fetch_add_explicit(&rooms[room].posts, 1, memory_order_acq_rel);
+    (void)atomic_fetch_add_explicit(&rooms[room].count, 1, memory_order_acq_rel);
     futex(&rooms[room], FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, seats);
 }
 
-/* Returns the seat of the owner, if it has ever slept there. */
+/* Returns the owner's seat; 0: it has not sat down since the parker was made. */
 static uint32_t post(struct rdl__parker *p, uint32_t bits)
 {
     return (uint32_t)(atomic_fetch_or_explicit(&p->word, bits, memory_order_acq_rel) >> 32);
@@ -134,16 +134,16 @@ void rdl__wakes_send(struct rdl__wakes *wakes)
     wakes->n = 0;
 }
 
-/* Sleep while nobody in the room is posted to; ns: RDL__NEVER, or no longer than about that. */
-static void sleep_while(uint32_t seat, uint32_t posts, int64_t ns)
+/* Sleep while the room's count is that; ns: RDL__NEVER, or no longer than about that. */
+static void sleep_while(uint32_t seat, uint32_t count, int64_t ns)
 {
     int64_t end = ns != RDL__NEVER ? rdl__awake() + (ns < LONGEST_SLEEP ? ns : LONGEST_SLEEP) : 0;
     struct timespec until = {.tv_sec = (time_t)(end / RDL__SEC), .tv_nsec = (long)(end % RDL__SEC)};
 
-    futex(&rooms[room_of(seat)], FUTEX_WAIT_BITSET_PRIVATE, posts, ns != RDL__NEVER ? &until : NULL, bit_of(seat));
+    futex(&rooms[room_of(seat)], FUTEX_WAIT_BITSET_PRIVATE, count, ns != RDL__NEVER ? &until : NULL, bit_of(seat));
 }
 
-/* Returns what is posted. */
+/* Write the seat into the parker's word. Returns what is posted. */
 static uint32_t sit_down(struct rdl__parker *p, uint32_t seat)
 {
     uint64_t word = atomic_load_explicit(&p->word, memory_order_acquire);
@@ -160,7 +160,7 @@ uint32_t rdl__park_for(struct rdl__parker *p, uint32_t bits, int64_t deadline)
     uint32_t seat = seat_here();
 
     for (;;) {
-        uint32_t posts = atomic_load_explicit(&rooms[room_of(seat)].posts, memory_order_acquire);
+        uint32_t count = atomic_load_explicit(&rooms[room_of(seat)].count, memory_order_acquire);
         uint32_t posted = sit_down(p, seat);
         int64_t left = RDL__NEVER;
 
@@ -168,7 +168,7 @@ uint32_t rdl__park_for(struct rdl__parker *p, uint32_t bits, int64_t deadline)
             return posted;
         if (deadline != RDL__NEVER && (left = deadline - rdl__now()) <= 0)
             return rdl__parker_peek(p);
-        sleep_while(seat, posts, left);
+        sleep_while(seat, count, left);
     }
 }
 

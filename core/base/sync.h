@@ -2,8 +2,8 @@
 /* sync.h - mutex, and a place for one thread to sleep until it is told something.
  *
  * A parker is one word, bits and where its owner sleeps: in rdl__park, until somebody posts a bit. A post is one atomic
- * operation, and a wake if the owner sleeps, so there is no window in which a wake is lost; the poster never touches
- * the parker after the former, so the owner may return and reuse the memory at once.
+ * operation, and a wake if the owner has sat down to sleep, so there is no window in which a wake is lost; the poster
+ * never touches the parker after the former, so the owner may return and reuse the memory at once.
  */
 #ifndef REDLATCH_BASE_SYNC_H
 #define REDLATCH_BASE_SYNC_H
@@ -68,20 +68,22 @@ static inline void rdl__parker_init(struct rdl__parker *p)
 /* Add bits (not 0) and wake the owner. @thread any */
 void rdl__parker_post(struct rdl__parker *p, uint32_t bits);
 
-/* Owners that are posted to and not woken yet, by the rooms in which they sleep: a call of the kernel for each. n is 0
- * at first. */
+/* The owners who were posted to and are to be woken, by the rooms in which they sleep: each room is one call of the
+ * kernel. */
 enum { RDL__WAKES = 8 };
 
 struct rdl__wakes {
-    size_t n;
+    size_t n; /* rooms; 0 at first, when the rest need not be set */
     struct rdl__wakes_in {
         uint32_t room;
-        uint32_t seats;
+        uint32_t seats; /* one bit each */
     } in[RDL__WAKES];
 };
 
-/* The same, but the owner is woken by rdl__wakes_send, or before. @thread any */
+/* As rdl__parker_post, but the owner is woken by rdl__wakes_send, or before, if more rooms are added than there is
+ * space for. @thread any */
 void rdl__parker_post_with(struct rdl__parker *p, uint32_t bits, struct rdl__wakes *wakes);
+/* Wake them, and begin anew. @thread any */
 void rdl__wakes_send(struct rdl__wakes *wakes);
 
 /* Sleep until anything is posted, or one of `bits`, or rdl__now() reaches `deadline` (RDL__NEVER: no bound). Returns

@@ -111,11 +111,11 @@ void rdl__cache_take(struct rdl__cache *cache, rdl_lock_t *lock);
 /* What the state asks for does not begin: there is no memory, or no handle; or a release that is left to the lease.
  * @locks none */
 void rdl__cache_cannot(struct rdl__cache *cache);
-/* The kept hold is left to its lease. Returns its record, with a reference that rdl__cache_forsaken takes.  @locks the
- * name's */
-struct rdl__record *rdl__cache_forsake(struct rdl__cache *cache);
-/* The rest of that: the watchdog is told, and the end counted.  @locks none */
-void rdl__cache_forsaken(struct rdl__cache *cache, struct rdl__record *kept);
+/* Leave the kept hold to its lease: nobody is inside any more, and nobody is told. Returns its record, with a reference
+ * that rdl__cache_forget_kept takes.  @locks the name's */
+struct rdl__record *rdl__cache_leave_to_lease(struct rdl__cache *cache);
+/* The rest of that: have the watchdog forget the hold, and count its end.  @locks none */
+void rdl__cache_forget_kept(struct rdl__cache *cache, struct rdl__record *kept);
 /* Ask the server whether it has hold n, and its clock.  @thread loop  @locks none */
 void rdl__cache_confirm(struct rdl__cache *cache, rdl_lock_t *lock, int64_t n);
 /* Release the kept hold now, if that is what the keep's state asks for. `lock`: a handle of the name.  @locks none */

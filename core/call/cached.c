@@ -199,7 +199,7 @@ static struct rdl__record *last_drop(struct rdl__cache *cache, bool closing)
         rdl__cache_post(cache); /* to disengage */
     if ((state == RDL__KEEP_HELD && (closing || cache->inside > 0)) ||
         (state == RDL__KEEP_GIVING && closing && !cache->keep.begun))
-        return rdl__cache_forsake(cache);
+        return rdl__cache_leave_to_lease(cache);
     if (state == RDL__KEEP_HELD)
         rdl__keep_give(&cache->keep, RDL__END_CLOSED);
     return NULL;
@@ -222,7 +222,7 @@ static void drop(rdl_lock_t *lock)
         kept = last_drop(cache, closing);
     rdl__mutex_unlock(&name->mu);
     if (kept != NULL)
-        rdl__cache_forsaken(cache, kept);
+        rdl__cache_forget_kept(cache, kept);
     if (last && !closing) {
         rdl__cache_release(cache, lock);
         (void)rdl_owner_cancel(cache->keeper);

@@ -26,7 +26,7 @@ extern const struct rdl__verb rdl__verb_evict;   /* seen */
 extern const struct rdl__verb rdl__verb_restore; /* alone.c: the hold n */
 extern const struct rdl__verb rdl__verb_is_locked;
 extern const struct rdl__verb rdl__verb_remaining;
-extern const struct rdl__verb rdl__verb_listen; /* where rdl__news_for_all; its order is `direct` */
+extern const struct rdl__verb rdl__verb_listen; /* where rdl__news_public; its order is `direct` */
 
 #define RDL__HEARD 1 /* its function's result for each message: the lock may be free */
 

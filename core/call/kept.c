@@ -456,7 +456,7 @@ void rdl__cache_changed(struct rdl__record *rec, const struct rdl__hold_id *id, 
         local_changed(rec, id, reason, now);
 }
 
-struct rdl__record *rdl__cache_forsake(struct rdl__cache *cache)
+struct rdl__record *rdl__cache_leave_to_lease(struct rdl__cache *cache)
 {
     struct rdl__record *kept = cache->kept_rec;
     struct rdl__name *name = cache->name;
@@ -471,7 +471,7 @@ struct rdl__record *rdl__cache_forsake(struct rdl__cache *cache)
     return kept;
 }
 
-void rdl__cache_forsaken(struct rdl__cache *cache, struct rdl__record *kept)
+void rdl__cache_forget_kept(struct rdl__cache *cache, struct rdl__record *kept)
 {
     rdl_client_t *client = cache->name->client;
 
@@ -491,11 +491,11 @@ static void abandon_closing(struct rdl__record *rec, struct rdl__cache *cache)
 
     rdl__mutex_lock(&rec->name->mu);
     if (rdl__cache_has(cache, rec))
-        kept = rdl__cache_forsake(cache);
+        kept = rdl__cache_leave_to_lease(cache);
     rdl__mutex_unlock(&rec->name->mu);
     rdl__client_forget_hold(client, &rec->hold);
     if (kept != NULL)
-        rdl__cache_forsaken(cache, kept);
+        rdl__cache_forget_kept(cache, kept);
 }
 
 /* An owner that shares the kept hold has ended inside: nobody else comes in, and the hold is left to its lease when

@@ -55,7 +55,7 @@ struct rdl__name {
 
     unsigned handle_count; /* under the client's names_mu */
     _Atomic unsigned refs;
-    _Atomic uint32_t waiting;  /* calls that wait at the server (rdl__name_waiting); above those the bits below */
+    _Atomic uint32_t waiting;  /* calls that wait at the server, and bits: drawn below */
     uint32_t next_serial : 31; /* of handles; under mu */
     uint32_t tells : 1;        /* somebody has asked to be told of losses; under mu */
     _Atomic uint64_t undos;    /* unanswered ones, by way (undo.c); 0: none */
@@ -77,8 +77,13 @@ struct rdl__name {
     char bytes[];           /* NUL-terminated */
 };
 
-/* What is noted of the client's place in a queue at the server, in the upper bits of `waiting`, so that it changes
- * together with the count of calls. All but the first are of the line (line.c) alone. */
+/* `waiting` is one word, so that what is noted of the client's place in a queue at the server changes together with the
+ * count of calls that wait there:
+ *
+ *      31       30      29     28        27        26     25    24 ... 0
+ *     PLACED  YIELDS  LEFT  OTHERS  MAYBE_EAR  COMES  AHEAD   the count (rdl__name_waiting)
+ *
+ * All bits but RDL__PLACED are of the line (line.c) alone. */
 #define RDL__PLACED                                                                                                    \
     (UINT32_C(1) << 31) /* the process may have a place in a queue at the server (line.h, locks/counted/once.h) */
 #define RDL__YIELDS (UINT32_C(1) << 30)    /* its last release has woken another client, and it has not tried since */

@@ -62,11 +62,11 @@ bool rdl__granted_by_answer(struct rdl__call *call, int64_t now, int64_t *ret_le
 
 void rdl__decode_take(struct rdl__call *call, const struct rdl__reply *reply)
 {
-    const struct rdl__reply *wide = rdl__reply_at(reply, 1), *look = rdl__reply_at(reply, 2);
+    const struct rdl__reply *ear = rdl__reply_at(reply, 1), *look = rdl__reply_at(reply, 2);
 
-    call->wide = wide != NULL ? (unsigned char)wide->integer : RDL__WIDE_NOT;
+    call->ear = ear != NULL ? (unsigned char)ear->integer : RDL__EAR_NOT;
     call->look_ms = look != NULL ? (int32_t)look->integer : 0;
-    rdl__decode_number(call, wide != NULL ? rdl__reply_at(reply, 0) : reply);
+    rdl__decode_number(call, ear != NULL ? rdl__reply_at(reply, 0) : reply);
     call->hold.token = call->answer > TOKEN_LEAST ? call->answer : 0;
     if (call->hold.token != 0)
         call->answer = RDL__TAKEN;

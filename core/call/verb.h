@@ -123,7 +123,7 @@ struct rdl__call {
 
     /* the verb's */
     bool refused_words; /* `words` are the server's error */
-    unsigned char wide; /* enum rdl__wide: of a take's refusal */
+    unsigned char ear;  /* enum rdl__ear: of a take's refusal */
     unsigned char line; /* enum rdl__line: of its request */
     int32_t look_ms;    /* of a take's refusal: it is to look after so long, whoever holds the lock; 0 */
     struct rdl__take take;

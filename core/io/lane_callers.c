@@ -221,8 +221,9 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
 
 /* ---- blocking --------------------------------------------------------------------------------------------------- */
 
-/* Is what is queued worth writing, although others will add to it? As much waits as is under way; or ENOUGH. So the
- * server has work while the callers wake up, and the callers while it works.  @locks mu */
+/* Is what is queued worth writing, although others will add to it? It is if it is as many requests as are sent and
+ * unanswered, or ENOUGH. So the server has work while the callers wake up, and the callers while it works.  @locks mu
+ */
 static bool enough_queued(const struct rdl__lane *lane)
 {
     const struct rdl__link *queued = lane->queued.next, *sent = lane->sent.next;
@@ -237,10 +238,11 @@ static bool enough_queued(const struct rdl__lane *lane)
     return true;
 }
 
-/* Write what is queued, `req` the last of it, unless somebody else is about to: the leader, who does not read yet, or
- * the last of the callers that are expected back. Writing costs as much as two switches between threads, and the server
- * reads as often. Returns until when `req`'s thread sleeps: until `deadline`; or, if it is the first in the queue,
- * until those who are expected should have come, and calls this again then, to write if they have not.  @locks mu */
+/* Write what is queued, `req` the last of it, unless it is not enough and somebody else is about to: the leader, who
+ * does not read yet, or the last of the callers that are expected back. Writing costs as much as two switches between
+ * threads, and the server reads as often. Returns until when `req`'s thread sleeps: until `deadline`; or, if it is the
+ * first in the queue, until those who are expected should have come, and calls this again then, to write if they have
+ * not.  @locks mu */
 static int64_t write_or_leave(struct rdl__lane *lane, const struct rdl__req *req, int64_t deadline)
 {
     bool enough = enough_queued(lane);

@@ -71,8 +71,8 @@ struct rdl__channel {
     uint32_t epoch;           /* raised by every message */
     struct rdl__waiter ear;   /* RDL__NEWS_NAMED: on the lock's channel, if it has joined */
     uint32_t ear_lost;        /* likewise: how often it has heard something since it has joined */
-    bool for_all;             /* likewise: the ear is there for all in line */
-    bool outside;             /* likewise: it may not enter the line */
+    bool ear_for_all;         /* likewise: of RDL__EAR_FOR_ALL */
+    bool outside;             /* likewise: the line, which it may not enter (RDL__EAR_OUTSIDE) */
     int64_t ear_heard_at;     /* likewise: when the ear last heard what concerned it */
     int64_t look_at;          /* likewise: the first sleeper is woken then at the latest; 0: it need not */
     bool by_name;             /* RDL__NEWS_WAKE: the next `0` is none of the ears' business */
@@ -240,9 +240,9 @@ static void linger(struct rdl__channel *c, int64_t now)
     c->look_at = 0;
     c->heard = 0;
     c->one = c->stands_back = false;
-    if (c->for_all)
+    if (c->ear_for_all)
         close_ear(c);
-    c->for_all = false;
+    c->ear_for_all = false;
     rdl__list_push_back(&ws->lingering, &c->lingers);
     rdl__loop_timer(ws->loop, &c->hint,
                     rdl__after_ms(now, c->news == RDL__NEWS_OWN ? RDL__LINGER_MS : RDL__CLIENT_LINGER_MS));
@@ -523,7 +523,7 @@ static void wake_listeners(struct rdl__channel *c, const char *payload, size_t l
         struct rdl__waiter *w = rdl__container(l, struct rdl__waiter, link);
 
         l = l->next;
-        if (!w->ear || !by_name)
+        if (!w->is_ear || !by_name)
             wake(w);
         else
             on_anothers_turn(rdl__container(w, struct rdl__channel, ear), now);
@@ -641,17 +641,17 @@ static void set_ear(struct rdl__channel *c, const struct rdl__waiter *w, int64_t
 {
     if (w->own_tail == 0 || !w->entered)
         return;
-    if (w->wide == RDL__WIDE_NOT && (c->for_all || now >= rdl__after_ms(c->ear_heard_at, RDL__EAR_MS)))
+    if (w->ear == RDL__EAR_NOT && (c->ear_for_all || now >= rdl__after_ms(c->ear_heard_at, RDL__EAR_MS)))
         close_ear(c);
-    c->for_all = w->wide == RDL__WIDE_FOR_ALL && (c->for_all || c->ear.channel == NULL);
-    if (w->wide == RDL__WIDE_ALONE && c->ear_lost >= RDL__EAR_LOST)
+    c->ear_for_all = w->ear == RDL__EAR_FOR_ALL && (c->ear_for_all || c->ear.channel == NULL);
+    if (w->ear == RDL__EAR_PEER && c->ear_lost >= RDL__EAR_LOST)
         close_ear(c);
-    c->outside = w->wide == RDL__WIDE_OUTSIDE;
-    if (w->wide == RDL__WIDE_NOT || c->ear.channel != NULL)
+    c->outside = w->ear == RDL__EAR_OUTSIDE;
+    if (w->ear == RDL__EAR_NOT || c->ear.channel != NULL)
         return;
     c->ear_lost = 0;
     rdl__waiter_init(&c->ear, &ear_ops);
-    c->ear.listens = c->ear.ear = true;
+    c->ear.listens = c->ear.is_ear = true;
     if (join_channel(c->ws, &c->ear, c->name, c->node.key_len - w->own_tail, -1, now) == 1) {
         sleep_on(c->ear.channel, &c->ear);
         wake(&c->ear);

@@ -14,9 +14,9 @@
  * message and every acknowledged subscription, and do not make others wait.
  *
  * A client's own channel (RDL__NEWS_NAMED) may have an ear: a listener on the lock's channel, until it is closed or the
- * own channel ends (waiters.c, set_ear). What it hears counts as heard here. The `ear` of a line at the server
- * (protocol.md, 5, rule 17) is a client that has such a listener for all who stand there; other clients' are for
- * themselves (rule 11).
+ * own channel ends (waiters.c, set_ear). What it hears counts as heard here. It is there for one of three reasons (enum
+ * rdl__ear): the `ear` of a line at the server (protocol.md, 5, rule 17) is the client whose ear is there for all in
+ * line; others' are for themselves (rule 11).
  *
  * A channel of one waiter's own, or one client's, stays subscribed for a while after the waiter has left (it lingers),
  * so that it need not subscribe again. A shared channel does not linger, because then each release would be sent to
@@ -74,7 +74,7 @@ enum rdl__news {
 };
 
 /* Is each release published where all can hear it, so that composites may listen?  @thread any */
-static inline bool rdl__news_for_all(enum rdl__news news)
+static inline bool rdl__news_public(enum rdl__news news)
 {
     return news != RDL__NEWS_OWN && news != RDL__NEWS_NONE;
 }
@@ -99,13 +99,14 @@ static inline bool rdl__news_lingers(enum rdl__news news)
     return news == RDL__NEWS_OWN || news == RDL__NEWS_NAMED || news == RDL__NEWS_ALONE;
 }
 
-/* RDL__NEWS_NAMED: does a client that is refused listen on the lock's channel, too? (protocol.md, 5, rules 11 and 17)
- */
-enum rdl__wide {
-    RDL__WIDE_NOT,
-    RDL__WIDE_ALONE,   /* yes: the holder's release is published there alone */
-    RDL__WIDE_FOR_ALL, /* yes, for all in line, and until it is told no */
-    RDL__WIDE_OUTSIDE, /* yes, and minds also the releases that wake another by name: to enter the line was refused */
+/* RDL__NEWS_NAMED: is a client that is refused to have an ear, and what for? As the scripts answer it (protocol.md, 5,
+ * rules 11 and 17). */
+enum rdl__ear {
+    RDL__EAR_NOT,
+    RDL__EAR_PEER,    /* for itself: the holder is a peer's, whose release is published on the lock's channel alone */
+    RDL__EAR_FOR_ALL, /* for all in line, until it is told RDL__EAR_NOT */
+    RDL__EAR_OUTSIDE, /* for itself, outside the line, which it may not enter: it minds also what wakes another by name
+                       */
 };
 
 struct rdl__waiter {
@@ -121,9 +122,9 @@ struct rdl__waiter {
     uint32_t wish;  /* how many it wants; set before it joins, like the next three */
     unsigned char news;
     unsigned char own_tail; /* RDL__NEWS_NAMED: so much shorter is the name of the lock's channel */
-    unsigned char wide;     /* likewise, set before it joins or is refused: an enum rdl__wide */
+    unsigned char ear;      /* likewise, set before it joins or is refused: an enum rdl__ear */
     bool entered : 1;       /* likewise: its refused try has left a place in the line beside the lock */
-    bool ear : 1;           /* a listener for such a channel */
+    bool is_ear : 1;        /* a listener for such a channel */
     bool in_order : 1;      /* no waiter passes an earlier one, whatever they wish */
     bool listens : 1;       /* a listener: at ops->go it goes back to sleep, or leaves */
     bool woken : 1;         /* and its try was not answered since */
@@ -170,8 +171,8 @@ static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__wai
     w->news = RDL__NEWS_WAKE;
     w->own_tail = 0;
     w->entered = false;
-    w->wide = RDL__WIDE_NOT;
-    w->ear = false;
+    w->ear = RDL__EAR_NOT;
+    w->is_ear = false;
     w->in_order = false;
     w->listens = false;
     w->woken = false;

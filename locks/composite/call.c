@@ -258,7 +258,7 @@ void rdl__composite_listen(struct rdl__composite_op *call)
     call->plan.behind = !rdl__list_empty(&j->listening);
     rdl__list_push_back(&j->listening, &call->listening);
     for (unsigned i = 0; i < rdl__composite_of_call(call)->member_count; i++) {
-        if (rdl__news_for_all(rdl__member_lock(rdl__composite_of_call(call), i)->ops->news))
+        if (rdl__news_public(rdl__member_lock(rdl__composite_of_call(call), i)->ops->news))
             listen_to(call, i);
     }
 }

@@ -176,6 +176,14 @@ class Show(Case):
         self.server.redis("RPUSH", "a-list", 1)
         self.assert_result(self.redlatch("show", "a-list"), 64, err="redlatch: 'a-list' is no lock: it is a list\n")
 
+    def test_a_mode_that_nobody_holds_is_told(self):
+        for mode, kept_out in (("read", "writers"), ("write", "all")):
+            self.server.redis("HSET", "job:1", "mode", mode)
+            self.assertIn("\nstate     %s\nholders   0, but its mode is left, and keeps %s out\n" % (mode, kept_out),
+                          self.redlatch("show", "job:1").out)
+        self.server.redis("HSET", "job:1", UUID + ":1:write", 1)
+        self.assertIn("\nholders   1\n", self.redlatch("show", "job:1").out)
+
     def test_options_may_stand_behind_the_name(self):
         self.foreign("job:1")
         self.assertEqual(json.loads(self.redlatch("show", "job:1", "--json").out)["holders"], 1)

@@ -8,14 +8,14 @@ TestSuite(waiters, .init = set_up, .fini = tear_down, .timeout = 120);
 #define OWN SHARED ":{U}"
 
 /* Join the client's own channel. */
-static int join_own(char letter, bool entered, enum rdl__wide wide)
+static int join_own(char letter, bool entered, enum rdl__ear ear)
 {
     struct rdl__waiter *w = waiter(letter);
 
     w->news = RDL__NEWS_NAMED;
     w->own_tail = sizeof OWN - sizeof SHARED;
     w->entered = entered;
-    w->wide = (unsigned char)wide;
+    w->ear = (unsigned char)ear;
     return rdl__waiter_join(&waiters, w, OWN, sizeof OWN - 1, -1, loop.now);
 }
 
@@ -44,7 +44,7 @@ static void says(const char *name, const char *payload)
 /* `a` sleeps, and its client's channel is confirmed. */
 static void a_sleeps(void)
 {
-    cr_assert_eq(join_own('a', false, RDL__WIDE_NOT), RDL_OK);
+    cr_assert_eq(join_own('a', false, RDL__EAR_NOT), RDL_OK);
     confirm(OWN);
     cr_assert(refused('a'));
     trail[0] = '\0';
@@ -53,7 +53,7 @@ static void a_sleeps(void)
 Test(waiters, a_message_to_the_client_wakes_its_first_waiter_and_the_others_wait_behind_it)
 {
     a_sleeps();
-    cr_assert_eq(join_own('b', false, RDL__WIDE_NOT), RDL_OK, "it needs no try of its own");
+    cr_assert_eq(join_own('b', false, RDL__EAR_NOT), RDL_OK, "it needs no try of its own");
     says(OWN, "0");
     cr_assert_str_eq(trail, "a");
     cr_assert_null(topic(SHARED));
@@ -66,10 +66,10 @@ Test(waiters, a_try_that_did_not_enter_the_line_is_repeated)
     go_away('a', true);
     loop.now += RDL__MS;
     waiter('a')->tried_at = loop.now;
-    cr_assert_eq(join_own('a', true, RDL__WIDE_NOT), RDL_OK, "its place is kept");
+    cr_assert_eq(join_own('a', true, RDL__EAR_NOT), RDL_OK, "its place is kept");
     go_away('a', true);
     waiter('a')->tried_at = loop.now;
-    cr_assert_eq(join_own('a', false, RDL__WIDE_NOT), 1);
+    cr_assert_eq(join_own('a', false, RDL__EAR_NOT), 1);
 }
 
 Test(waiters, a_place_that_may_have_been_left_since_its_try_is_no_place)
@@ -80,7 +80,7 @@ Test(waiters, a_place_that_may_have_been_left_since_its_try_is_no_place)
     waiter('a')->tried_at = loop.now;
     rdl__waiters_retry(&waiters, OWN, sizeof OWN - 1, loop.now + 1);
     loop.now += 2;
-    cr_assert_eq(join_own('a', true, RDL__WIDE_NOT), 1);
+    cr_assert_eq(join_own('a', true, RDL__EAR_NOT), 1);
 }
 
 /* Its last release has entered it, and it has begun to wait since; or its client has left for want of anybody. */
@@ -93,12 +93,12 @@ Test(waiters, a_turn_that_finds_nobody_is_whose_who_is_about_to_join_or_nobodys)
         says(OWN, "0");
         loop.now += RDL__MS;
         waiter('a')->tried_at = loop.now;
-        cr_assert_eq(join_own('a', true, RDL__WIDE_NOT), since > 0 ? 1 : RDL_OK);
+        cr_assert_eq(join_own('a', true, RDL__EAR_NOT), since > 0 ? 1 : RDL_OK);
     }
     cr_assert(refused('a'));
     go_away('a', true);
     waiter('a')->tried_at = loop.now + 1;
-    cr_assert_eq(join_own('a', true, RDL__WIDE_NOT), RDL_OK, "it has been used");
+    cr_assert_eq(join_own('a', true, RDL__EAR_NOT), RDL_OK, "it has been used");
 }
 
 /* While nobody waited, or as the channel ends, which may be the client's that stands in line. */
@@ -109,7 +109,7 @@ Test(waiters, a_turn_that_nobody_could_hear_is_asked_for)
     confirm(OWN);
     loop.now += RDL__MS;
     waiter('a')->tried_at = loop.now;
-    cr_assert_eq(join_own('a', true, RDL__WIDE_NOT), 1, "its connection was another in between");
+    cr_assert_eq(join_own('a', true, RDL__EAR_NOT), 1, "its connection was another in between");
     rdl__waiter_sent(waiter('a'));
     cr_assert(refused('a'));
     go_away('a', true);
@@ -122,7 +122,7 @@ Test(waiters, an_ear_hears_who_does_not_know_the_line_and_passes_over_who_does)
 {
     a_sleeps();
     says(OWN, "0");
-    waiter('a')->wide = RDL__WIDE_ALONE;
+    waiter('a')->ear = RDL__EAR_PEER;
     waiter('a')->entered = true;
     cr_assert(refused('a'));
     confirm(SHARED);
@@ -145,7 +145,7 @@ Test(waiters, an_ear_of_who_may_not_enter_the_line_tries_behind_who_was_woken_by
 {
     a_sleeps();
     says(OWN, "0");
-    waiter('a')->wide = RDL__WIDE_OUTSIDE;
+    waiter('a')->ear = RDL__EAR_OUTSIDE;
     waiter('a')->entered = true;
     cr_assert(refused('a'));
     confirm(SHARED);
@@ -166,14 +166,14 @@ Test(waiters, an_ear_for_all_is_closed_when_another_client_listens)
     a_sleeps();
     says(OWN, "0");
     waiter('a')->entered = true;
-    waiter('a')->wide = RDL__WIDE_FOR_ALL;
+    waiter('a')->ear = RDL__EAR_FOR_ALL;
     cr_assert(refused('a'));
     confirm(SHARED);
     cr_assert(refused('a'));
     cr_assert_str_eq(trail, "aa", "what was said before was not heard");
     says(SHARED, "0");
     cr_assert_str_eq(trail, "aaa");
-    waiter('a')->wide = RDL__WIDE_NOT;
+    waiter('a')->ear = RDL__EAR_NOT;
     waiter('a')->entered = false;
     cr_assert(refused('a'));
     cr_assert_not_null(topic(SHARED), "a try that did not stand in line says nothing of it");
@@ -182,7 +182,7 @@ Test(waiters, an_ear_for_all_is_closed_when_another_client_listens)
     cr_assert(refused('a'));
     cr_assert_null(topic(SHARED));
     says(OWN, "0");
-    waiter('a')->wide = RDL__WIDE_FOR_ALL;
+    waiter('a')->ear = RDL__EAR_FOR_ALL;
     cr_assert(refused('a'));
     cr_assert_not_null(topic(SHARED));
     go_away('a', true);
@@ -196,10 +196,10 @@ Test(waiters, an_ear_that_hears_nobody_is_closed_once_the_holder_reads_the_line)
     a_sleeps();
     says(OWN, "0");
     waiter('a')->entered = true;
-    waiter('a')->wide = RDL__WIDE_ALONE;
+    waiter('a')->ear = RDL__EAR_PEER;
     cr_assert(refused('a'));
     confirm(SHARED);
-    waiter('a')->wide = RDL__WIDE_NOT;
+    waiter('a')->ear = RDL__EAR_NOT;
     cr_assert(refused('a'));
     for (int i = 0; i < 2; i++) {
         cr_assert_not_null(topic(SHARED), "it has heard somebody lately");
@@ -226,7 +226,7 @@ Test(waiters, an_ear_that_has_heard_many_releases_for_nothing_listens_anew)
     a_sleeps();
     says(OWN, "0");
     waiter('a')->entered = true;
-    waiter('a')->wide = RDL__WIDE_ALONE;
+    waiter('a')->ear = RDL__EAR_PEER;
     cr_assert(refused('a'));
     for (int i = 0; i < 2; i++) {
         confirm(SHARED);

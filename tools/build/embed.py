@@ -12,7 +12,8 @@ long brackets, block comments, strings continued with a backslash.
 A line `-- include NAME.inc` stands for that file in the same folder: local functions, and before them the locals that
 they share. Of the functions those are put in that the script calls behind that line, or that one of them calls; where
 the file is included again further down, those that are called before. Each costs time whenever that line is reached
-(decisions.md, A script makes its functions where it needs them). What is included includes nothing itself.
+(decisions.md, A script makes its functions where it needs them). What is included includes nothing itself. A function
+is called wherever its name is a word, so a local or a parameter of that name is refused.
 """
 
 import hashlib
@@ -24,6 +25,7 @@ import sys
 ENTRY = re.compile(r'^\s*X\((RDL__SCRIPT_\w+), "(\w+)"\)')
 INCLUDE = re.compile(r"^-- include (\w+\.inc)$")
 FUNCTION = re.compile(r"local function (\w+)\(")
+LOCALS = re.compile(r"\blocal (?!function )([\w, ]+)|\bfor ([\w, ]+?)(?: in |=)|\bfunction ?(\w*)\(([\w, ]*)")
 WORD = re.compile(r"\w+")
 ASIDE = re.compile(r"\s-- .*")  # a comment behind code
 SPANNING = re.compile(r"\[=*\[|\\$")
@@ -88,8 +90,20 @@ def parts(path):
     return found
 
 
+def refuse_namesakes(path):
+    """A local of a script, or of a file that it includes, is none of the functions that these files offer."""
+    functions = {name for part in included(path) for name, _ in parts(part) if name}
+    for each in [path] + included(path):
+        for number, line in code(each):
+            shared = each != path and FUNCTION.match(line)
+            named = set(WORD.findall(" ".join(itertools.chain(*LOCALS.findall(ASIDE.sub("", line))))))
+            for name in named.intersection(functions) - {shared and shared[1]}:
+                raise Refused("%s:%d: a local has the name of a shared function, %s" % (each, number, name))
+
+
 def strip(path):
     """A script as the server is told it."""
+    refuse_namesakes(path)
     own, wanted = [], set()
     for _, line in reversed(list(code(path))):
         include = INCLUDE.match(line.strip())

@@ -232,6 +232,15 @@ static void print_waiter(FILE *out, const rdl_inspection_t *lock, const rdl_wait
     print_description(out, &waiter->by);
 }
 
+/* Who is kept out of a read-write lock that nobody holds, by the mode that is left of it. */
+static const char *left_mode(const rdl_inspection_t *lock)
+{
+    if (strcmp(lock->type, "read-write") != 0 || lock->holders > 0)
+        return "";
+    return strcmp(lock->state, "read") == 0 ? ", but its mode is left, and keeps writers out"
+                                            : ", but its mode is left, and keeps all out";
+}
+
 void shown_all(FILE *out, const rdl_inspection_t *lock)
 {
     fputs("name      ", out);
@@ -241,7 +250,7 @@ void shown_all(FILE *out, const rdl_inspection_t *lock)
         fprintf(out, "%s %" PRId64 "\n", strcmp(lock->type, "latch") == 0 ? "count    " : "free     ", lock->number);
     if (lock->token != 0)
         fprintf(out, "token     %" PRId64 "\n", lock->token);
-    fprintf(out, "holders   %" PRId64 "\n", lock->holders);
+    fprintf(out, "holders   %" PRId64 "%s\n", lock->holders, left_mode(lock));
     for (size_t i = 0; i < lock->holder_count; i++)
         print_holder(out, lock, &lock->holder[i]);
     if (lock->waiters < 0)
