@@ -375,6 +375,24 @@ Test(lane, what_nobody_waits_for_and_did_not_fit_into_the_socket_is_the_loops)
     cr_assert_eq(detached.done, 1);
 }
 
+/* The server answers, but is always behind. */
+Test(lane, what_is_sent_makes_room_though_there_is_always_more)
+{
+    static char name[1000];
+    static struct ask asks[400];
+
+    memset(name, 'x', sizeof name - 1);
+    for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++) {
+        asks[i] = make(name, &nobody_waits);
+        room = i == 0 ? 5 : strlen("*1\r\n$999\r\n\r\n") + strlen(name);
+        rdl__lane_detach(lane, &asks[i].req);
+        cr_assert_eq(room, 0);
+        cr_assert(rdl__lane_out_pending(lane));
+        sent_len = 0;
+    }
+    cr_assert_lt(lane->out.cap, 8192);
+}
+
 /* ---- giving up -------------------------------------------------------------------------------------------------- */
 
 Test(lane, answer_to_what_was_given_up_is_passed_over)
