@@ -151,6 +151,15 @@ static bool waited_enough(const struct rdl__req *req, int64_t now, int64_t deadl
     return now >= deadline || (rdl__parker_peek(&req->park) & RDL__POST_CANCEL) != 0;
 }
 
+int64_t rdl__lane_stalls_at(const struct rdl__lane *lane)
+{
+    rdl__assert_locked(&lane->mu);
+    if (lane->live == NULL || rdl__list_empty(&lane->sent))
+        return RDL__NEVER;
+    return rdl__after_ms(rdl__container(lane->sent.next, struct rdl__req, link)->sent_at,
+                         2 * lane->node->config.command_timeout_ms);
+}
+
 void rdl__lane_leader_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct rdl__link *wake)
 {
     const char *wrong = NULL;
@@ -161,6 +170,8 @@ void rdl__lane_leader_received(struct rdl__lane *lane, ssize_t n, int64_t now, s
         wrong = rdl__lane_take_bytes(lane, (size_t)n, now, wake);
     else if (n < 0)
         wrong = rdl__conn_why(&lane->live->conn, n);
+    else if (now >= rdl__lane_stalls_at(lane))
+        wrong = RDL__LANE_STALLED;
     if (wrong != NULL)
         rdl__lane_sever(lane, wrong);
 }
@@ -182,23 +193,25 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
         struct rdl__lane_conn *lc = lane->live;
         bool full, lone, polls;
         ssize_t n = 0;
-        int64_t began;
+        int64_t began, until;
 
         began = now = rdl__now();
         rdl__lane_flush(lane, self, now);
         if (self->state == RDL__REQ_SETTLED)
             break;
+        if ((until = rdl__lane_stalls_at(lane)) > deadline)
+            until = deadline;
         full = rdl__lane_out_pending(lane) && !lane->writing;
         lone = !full && rdl__lane_may_poll(lane, self);
         polls = lone && rdl__busypoll_due(&lane->node->caller_poll);
         lane->reading = true;
         rdl__mutex_unlock(&lane->mu);
         if (full)
-            rdl__sock_wait(&lc->conn.sock, true, now, deadline);
+            rdl__sock_wait(&lc->conn.sock, true, now, until);
         else if (polls)
-            n = rdl__lane_poll(lane, lc, &lane->node->caller_poll, now, deadline);
+            n = rdl__lane_poll(lane, lc, &lane->node->caller_poll, now, until);
         if (n == 0)
-            n = rdl__conn_recv(&lc->conn, lane->recv, RDL__CONN_RECV, now, full ? now : deadline);
+            n = rdl__conn_recv(&lc->conn, lane->recv, RDL__CONN_RECV, now, full ? now : until);
         now = rdl__now();
         if (lone && !polls && n > 0)
             note_sleep(lane, now - began);

@@ -158,6 +158,11 @@ enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, c
  * unanswered.  @thread the reader  @locks mu */
 void rdl__lane_pass_role(struct rdl__lane *lane);
 
+/* When the reader gives the connection up if no reply comes, so that its requests can be repeated on another;
+ * RDL__NEVER: none is outstanding.  @locks mu */
+int64_t rdl__lane_stalls_at(const struct rdl__lane *lane);
+#define RDL__LANE_STALLED "the server does not answer"
+
 /* The leader has received n bytes, or an error. It does not pass its role on, although its own request may be settled
  * now.  @thread the leader  @locks mu */
 void rdl__lane_leader_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct rdl__link *wake);

@@ -119,21 +119,10 @@ static void watch_conn(struct rdl__lane *lane)
     rdl__conn_watch(&lane->live->conn, events);
 }
 
-/* When the connection is given up if no reply comes, so that its requests can be repeated on another; RDL__NEVER: none
- * is outstanding, or a caller reads.  @locks mu */
-static int64_t stalls_at(const struct rdl__lane *lane)
-{
-    rdl__assert_locked(&lane->mu);
-    if (lane->role != RDL__ROLE_LOOP || lane->live == NULL || rdl__list_empty(&lane->sent))
-        return RDL__NEVER;
-    return rdl__after_ms(rdl__container(lane->sent.next, struct rdl__req, link)->sent_at,
-                         2 * lane->node->config.command_timeout_ms);
-}
-
 /* @thread loop  @locks mu */
 static void watch_stall(struct rdl__lane *lane)
 {
-    int64_t at = stalls_at(lane);
+    int64_t at = lane->role == RDL__ROLE_LOOP ? rdl__lane_stalls_at(lane) : RDL__NEVER;
 
     rdl__assert_on_loop(lane->node->loop);
     rdl__assert_locked(&lane->mu);
@@ -272,8 +261,8 @@ static void on_stall(struct rdl__timer *timer, int64_t now)
     struct rdl__lane *lane = rdl__container(timer, struct rdl__lane, stall);
 
     rdl__mutex_lock(&lane->mu);
-    if (now >= stalls_at(lane))
-        sever(lane, "the server does not answer");
+    if (lane->role == RDL__ROLE_LOOP && now >= rdl__lane_stalls_at(lane))
+        sever(lane, RDL__LANE_STALLED);
     rdl__mutex_unlock(&lane->mu);
     attend(lane, now);
 }

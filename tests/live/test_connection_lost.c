@@ -362,6 +362,30 @@ Test(connection, dead_command_lines_are_found_by_their_pings)
     rdl_lock_free(lock);
 }
 
+/* The thread that asks reads itself, and has longer to wait than a connection may be silent: it does not sit out its
+ * own time beside a line that somebody else's box has forgotten. */
+Test(connection, call_leaves_a_line_from_which_no_answer_comes)
+{
+    struct caller *caller = caller_new();
+    rdl_lock_t *lock;
+    uint64_t replies;
+
+    stage_open(&st, .proxied = true, .client = OPTIONS(.connections = 1, .command_timeout_ms = 200));
+    lock = reentrant(st.client, NAME, NULL);
+    expect(RDL_OK, rdl_try_lock(lock, 0, LEASE_MS, &err));
+    expect(RDL_OK, rdl_unlock(lock, &err));
+    replies = proxy_replies(st.proxy);
+    proxy_swallow(st.proxy, PROXY_TO_CLIENT, true);
+    caller_try_lock(caller, lock, 60000, LEASE_MS);
+    cr_assert(WAIT_UNTIL(proxy_replies(st.proxy) > replies, SOON_MS));
+    proxy_swallow(st.proxy, PROXY_TO_CLIENT, false);
+    expect_result(RDL_OK, caller, 10000);
+    caller_unlock(caller, lock);
+    expect_result(RDL_OK, caller, SOON_MS);
+    caller_free(caller);
+    rdl_lock_free(lock);
+}
+
 /* CLIENT KILL from an operator is an ordinary broken connection. */
 Test(connection, killed_connections_come_back)
 {

@@ -555,6 +555,32 @@ Test(lane, server_that_is_silent_for_twice_the_command_timeout_is_given_up)
     cr_assert_eq(of_loop.req.state, RDL__REQ_QUEUED);
 }
 
+static bool down(void)
+{
+    bool down;
+
+    rdl__mutex_lock(&lane->mu);
+    down = lane->live == NULL;
+    rdl__mutex_unlock(&lane->mu);
+    return down;
+}
+
+Test(lane, leader_gives_up_a_server_that_is_silent_for_as_long)
+{
+    int64_t began = loop.now;
+    pthread_t thread;
+
+    cr_assert_eq(pthread_create(&thread, NULL, come_back, &mine), 0);
+    while (!down())
+        (void)sched_yield();
+    cr_assert_eq(loop.now - began, 6 * RDL__SEC);
+    fake_loop_tasks(&loop);
+    connect_now();
+    loop_reads(":1\r\n:2\r\n");
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_eq(mine.got, 2, "it is repeated behind the KILL");
+}
+
 /* ---- fans ------------------------------------------------------------------------------------------------------- */
 
 static void on_left(struct rdl__task *task, int64_t now)
