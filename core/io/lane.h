@@ -27,13 +27,15 @@ struct rdl__lane;
 struct rdl__req;
 struct rdl__task;
 
+#define RDL__LANE_MORE_MS 1000
+
 struct rdl__req_ops {
     /* Append one command, and `more` behind it; req->owed counts these already, and is raised for any further one.
      * `eval`: with the script's text instead of its digest. Called once for each sending; a repeat (req->resent)
      * together with the earlier sending must have the effect of one.
      * @locks under the lane's */
     void (*encode)(struct rdl__req *req, struct rdl__buf *to, bool eval);
-    unsigned char more;
+    unsigned char more; /* these may take the server RDL__LANE_MORE_MS */
 
     /* Read a reply, which is valid during the call. Called for each of the request's replies, with req->owed 0 for the
      * last.

@@ -153,11 +153,13 @@ static bool waited_enough(const struct rdl__req *req, int64_t now, int64_t deadl
 
 int64_t rdl__lane_stalls_at(const struct rdl__lane *lane)
 {
+    const struct rdl__req *oldest = rdl__container(lane->sent.next, struct rdl__req, link);
+
     rdl__assert_locked(&lane->mu);
     if (lane->live == NULL || rdl__list_empty(&lane->sent))
         return RDL__NEVER;
-    return rdl__after_ms(rdl__container(lane->sent.next, struct rdl__req, link)->sent_at,
-                         2 * lane->node->config.command_timeout_ms);
+    return rdl__after_ms(oldest->sent_at > lane->heard_at ? oldest->sent_at : lane->heard_at,
+                         2 * lane->node->config.command_timeout_ms + (oldest->ops->more > 0 ? RDL__LANE_MORE_MS : 0));
 }
 
 void rdl__lane_leader_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct rdl__link *wake)

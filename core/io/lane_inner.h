@@ -158,8 +158,8 @@ enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, c
  * unanswered.  @thread the reader  @locks mu */
 void rdl__lane_pass_role(struct rdl__lane *lane);
 
-/* When the reader gives the connection up if no reply comes, so that its requests can be repeated on another;
- * RDL__NEVER: none is outstanding.  @locks mu */
+/* When the reader gives the connection up if nothing comes until then, so that its requests can be repeated on another;
+ * RDL__NEVER: no reply is outstanding.  @locks mu */
 int64_t rdl__lane_stalls_at(const struct rdl__lane *lane);
 #define RDL__LANE_STALLED "the server does not answer"
 

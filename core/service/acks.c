@@ -21,7 +21,7 @@
 #define REFUSED_MS 60000 /* or until the next connection */
 #define REPLICAS_MAX 255
 #define REPLICAS_TIMEOUT_MS 100
-#define REPLICAS_TIMEOUT_MAX_MS 1000
+#define REPLICAS_TIMEOUT_MAX_MS RDL__LANE_MORE_MS
 
 int rdl__check_replicas(const char *whose, int32_t replicas, bool if_able, int64_t *timeout_ms, rdl_err_t *err)
 {

@@ -106,7 +106,8 @@ typedef struct rdl_client_options {
     const char *client_name;    /* CLIENT SETNAME, [!-~]+; default "redlatch:HOST:PID:PROGRAM", or a label in place of
                                    the program; "redlatch" where the client is anonymous */
     int64_t connect_timeout_ms; /* rdl_client_open's bound, and the bound on each later attempt to connect; 10000 */
-    int64_t command_timeout_ms; /* bound on one answer of the server, for calls with no wait of their own; 3000 */
+    int64_t command_timeout_ms; /* bound on one answer of the server, for calls with no wait of their own; a connection
+                                   on which nothing comes for twice that is left for another; 3000 */
     int64_t outage_timeout_ms; /* waits give up with RDL_ECONN after that long without a connection (rdl_lock); 60000 */
     int64_t watchdog_lease_ms; /* the lease behind RDL_LEASE_AUTO, renewed each quarter to third of it; 30000, at
                                   least 30 */

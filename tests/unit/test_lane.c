@@ -555,6 +555,35 @@ Test(lane, server_that_is_silent_for_twice_the_command_timeout_is_given_up)
     cr_assert_eq(of_loop.req.state, RDL__REQ_QUEUED);
 }
 
+Test(lane, server_that_answers_others_is_not_silent)
+{
+    static struct ask second;
+
+    second = make("SECOND", &loops);
+    rdl__lane_submit(lane, &of_loop.req);
+    rdl__lane_submit(lane, &second.req);
+    fake_loop_run(&loop, loop.now + 4000 * RDL__MS);
+    loop_reads(":1\r\n");
+    fake_loop_run(&loop, loop.now + 5999 * RDL__MS);
+    cr_assert_not_null(lane->live);
+    fake_loop_run(&loop, loop.now + RDL__MS);
+    cr_assert_null(lane->live);
+    cr_assert_eq(second.req.state, RDL__REQ_QUEUED);
+}
+
+Test(lane, server_that_waits_for_its_replicas_may_be_silent_for_longer)
+{
+    static const struct rdl__req_ops waits = {.encode = encode, .decode = decode, .done = done, .more = 1};
+    static struct ask ask;
+
+    ask = make("WAITS", &waits);
+    rdl__lane_submit(lane, &ask.req);
+    fake_loop_run(&loop, loop.now + 6999 * RDL__MS);
+    cr_assert_not_null(lane->live);
+    fake_loop_run(&loop, loop.now + RDL__MS);
+    cr_assert_null(lane->live);
+}
+
 static bool down(void)
 {
     bool down;
