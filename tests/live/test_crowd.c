@@ -452,20 +452,33 @@ static int64_t cpu_us(void)
     return spent.tv_sec * 1000000 + spent.tv_nsec / 1000;
 }
 
-/* Ten times as many would take a hundred times as long; a few first, so that this is known soon. */
+static int64_t cpu_of(const struct sort *sort, size_t size)
+{
+    int64_t start = cpu_us();
+
+    cancel_so_many(sort, size);
+    return cpu_us() - start;
+}
+
+/* Ten times as many would take a hundred times as long; a few first, so that this is known soon. A processor that
+ * others share is slower at one moment than at another: what counts is how long the few took at the slowest of some. */
 static void cancel_crowd(const struct sort *sort)
 {
     size_t most = asks_unasked(sort) ? fewer_of(sort) : size_of(sort);
     int64_t before = 0;
 
     for (size_t size = most / 100; size <= most; size *= 10) {
-        int64_t start = cpu_us();
+        int64_t slowest = 0;
 
         if (before != 0 && !asks_unasked(sort))
             limit_cpu_us(30 * before + 100000, sort->type);
-        cancel_so_many(sort, size);
-        limit_cpu_us(0, NULL);
-        before = cpu_us() - start;
+        for (int i = 0; i < (size < most ? 4 : 1); i++) {
+            int64_t took = cpu_of(sort, size);
+
+            limit_cpu_us(0, NULL);
+            slowest = took > slowest ? took : slowest;
+        }
+        before = slowest;
     }
 }
 
@@ -585,11 +598,15 @@ Test(crowd, N3_what_is_queued_behind_an_owners_take_ends_at_once)
     }
 }
 
+/* For so long that whoever asks meanwhile, and should not, is refused and counted. */
 static int64_t have_it_once(void *lock, rdl_err_t *e)
 {
     int rc = rdl_try_lock(lock, END_BOUND_MS, LEASE_MS, e);
 
-    return rc < 0 ? rc : rdl_unlock(lock, e);
+    if (rc < 0)
+        return rc;
+    let_pass_ms(20);
+    return rdl_unlock(lock, e);
 }
 
 /* Who pauses for longer than the test lasts has heard of it. The first of them gives up before. */
