@@ -238,10 +238,7 @@ const char *rdl__conn_send_out(struct rdl__conn *conn, struct rdl__buf *out, siz
             break;
         *sent += (size_t)n;
     }
-    if (*sent == out->len) {
-        rdl__buf_cut(out, 0);
-        *sent = 0;
-    }
+    rdl__buf_drop_sent(out, sent);
     rdl__conn_watch(conn, RDL__READABLE | (out->len > 0 ? RDL__WRITABLE : 0));
     return NULL;
 }

@@ -16,8 +16,6 @@
  */
 #include "core/io/lane_inner.h"
 
-#include <string.h>
-
 #define OUT_ROOM 1024  /* the least size of `out` */
 #define OUT_KEPT 65536 /* and the most that it keeps when all is sent */
 
@@ -71,27 +69,13 @@ static void put_asking(struct rdl__buf *to)
     rdl__cmd_str(to, "ASKING");
 }
 
-/* A server that is behind may leave `out` never empty. So the bytes that are sent make room once they are half of it,
- * which moves no byte more than once on average.  @thread the writer  @locks mu */
-static void drop_sent(struct rdl__lane *lane)
-{
-    size_t pending = lane->out.len - lane->out_sent;
-
-    rdl__assert_locked(&lane->mu);
-    if (lane->out_sent == 0 || lane->out_sent < pending)
-        return;
-    memmove(lane->out.data, lane->out.data + lane->out_sent, pending);
-    rdl__buf_cut(&lane->out, pending);
-    lane->out_sent = 0;
-}
-
 /* Move what is queued into `out`. Without memory for more the rest waits until `out` is empty.  @thread the writer
  * @locks mu */
 static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link *wake)
 {
     rdl__assert_locked(&lane->mu);
     if (!rdl__list_empty(&lane->queued))
-        drop_sent(lane);
+        rdl__buf_drop_sent(&lane->out, &lane->out_sent);
     while (!rdl__list_empty(&lane->queued)) {
         struct rdl__req *req = rdl__container(lane->queued.next, struct rdl__req, link);
         size_t before = lane->out.len;

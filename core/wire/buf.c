@@ -54,6 +54,17 @@ __attribute__((noinline)) bool rdl__buf_reserve_slow(struct rdl__buf *b, size_t 
     return true;
 }
 
+void rdl__buf_drop_sent(struct rdl__buf *b, size_t *sent)
+{
+    size_t pending = b->len - *sent;
+
+    if (*sent == 0 || *sent < pending)
+        return;
+    memmove(b->data, b->data + *sent, pending);
+    rdl__buf_cut(b, pending);
+    *sent = 0;
+}
+
 /* ---- numbers ---------------------------------------------------------------------------------------------------- */
 
 static const char digit_pairs[] = "0001020304050607080910111213141516171819"

@@ -52,6 +52,10 @@ static inline void rdl__buf_cut(struct rdl__buf *b, size_t len)
     b->failed = false;
 }
 
+/* The first *sent bytes are sent. Once they are half of all they are dropped, and *sent is 0, so that a reader who is
+ * always behind does not let the buffer grow; which moves no byte more than once on average. */
+void rdl__buf_drop_sent(struct rdl__buf *b, size_t *sent);
+
 /* ---- commands: `*argc` then each argument as `$len` and bytes --------------------------------------------------- */
 
 void rdl__cmd_begin(struct rdl__buf *b, size_t argc);

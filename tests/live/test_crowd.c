@@ -470,11 +470,12 @@ static void cancel_crowd(const struct sort *sort)
     for (size_t size = most / 100; size <= most; size *= 10) {
         int64_t slowest = 0;
 
-        if (before != 0 && !asks_unasked(sort))
-            limit_cpu_us(30 * before + 100000, sort->type);
         for (int i = 0; i < (size < most ? 4 : 1); i++) {
-            int64_t took = cpu_of(sort, size);
+            int64_t took;
 
+            if (before != 0 && !asks_unasked(sort))
+                limit_cpu_us(30 * before + 100000, sort->type);
+            took = cpu_of(sort, size);
             limit_cpu_us(0, NULL);
             slowest = took > slowest ? took : slowest;
         }

@@ -73,6 +73,24 @@ Test(buf, asks_for_nothing_in_the_steady_state)
     cr_assert_eq(counting_alloc_calls(&counting), 0);
 }
 
+Test(buf, what_is_sent_is_dropped_once_it_is_half)
+{
+    size_t sent = 0;
+
+    rdl__buf_put(&b, "abcde", 5);
+    for (; sent < 3; sent++) {
+        rdl__buf_drop_sent(&b, &sent);
+        assert_holds("abcde", 5);
+    }
+    rdl__buf_drop_sent(&b, &sent);
+    cr_assert_eq(sent, 0);
+    assert_holds("de", 2);
+    sent = 2;
+    rdl__buf_drop_sent(&b, &sent);
+    cr_assert_eq(sent, 0);
+    cr_assert_eq(b.len, 0);
+}
+
 Test(buf, putting_nothing_is_nothing)
 {
     rdl__buf_put(&b, NULL, 0);
