@@ -4,34 +4,30 @@
 
 #include <time.h>
 
-int64_t rdl__now(void)
+static inline int64_t read_clock(clockid_t clock)
 {
     struct timespec now;
 
-    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    (void)clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * RDL__SEC + now.tv_nsec;
+}
+
+int64_t rdl__now(void)
+{
+    return read_clock(CLOCK_BOOTTIME);
 }
 
 int64_t rdl__awake(void)
 {
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * RDL__SEC + now.tv_nsec;
-}
-
-int64_t rdl__wall_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / RDL__MS;
+    return read_clock(CLOCK_MONOTONIC);
 }
 
 int64_t rdl__wall(void)
 {
-    struct timespec now;
+    return read_clock(CLOCK_REALTIME);
+}
 
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * RDL__SEC + now.tv_nsec;
+int64_t rdl__wall_ms(void)
+{
+    return rdl__wall() / RDL__MS;
 }

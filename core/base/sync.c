@@ -10,9 +10,10 @@
  *     write its seat; read the bits             if there is one, change the room's count, and wake the seat
  *     sleep while the room's count is that
  *
- * Bits and seat are one word: either the sleeper sees the bits, or the poster sees the seat, and then changes the count
- * after the sleeper has read it. A wake without cause (a signal, another thread of the same seat, a post for an earlier
- * parker) only leads to another look. */
+ * Bits and seat are one word: either the sleeper sees the bits, or the poster sees the seat. The bits are added before
+ * the count changes, and read after it: who has read the new count sees the bits, and who has read the old one does not
+ * fall asleep. What ends a sleep without cause (a wake in the room just before it, a signal, another thread of the same
+ * seat, a post for an earlier parker) only leads to another look. */
 #include "core/base/sync.h"
 
 #include "core/base/clock.h"
@@ -31,11 +32,11 @@
 
 _Static_assert(sizeof(struct timespec) == 2 * sizeof(long), "SYS_futex reads two longs");
 
-/* Threads beyond so many share seats. */
+/* Seats are never given back: threads after so many share those of earlier ones. */
 enum { ROOMS = 256, SEATS = 32 };
 
 struct room {
-    _Alignas(64) _Atomic uint32_t count; /* of wakes; goes round */
+    _Alignas(64) _Atomic uint32_t count; /* of wakes; goes round. On a line of its own, as it changes at each */
 };
 
 static struct room rooms[ROOMS];
@@ -134,7 +135,7 @@ void rdl__wakes_send(struct rdl__wakes *wakes)
     wakes->n = 0;
 }
 
-/* Sleep while the room's count is that; ns: RDL__NEVER, or no longer than about that. */
+/* Sleep while the room's count is that, for `ns` at most, or without end: RDL__NEVER. */
 static void sleep_while(uint32_t seat, uint32_t count, int64_t ns)
 {
     int64_t end = ns != RDL__NEVER ? rdl__awake() + (ns < LONGEST_SLEEP ? ns : LONGEST_SLEEP) : 0;
@@ -159,6 +160,8 @@ uint32_t rdl__park_for(struct rdl__parker *p, uint32_t bits, int64_t deadline)
 {
     uint32_t seat = seat_here();
 
+    if ((rdl__parker_peek(p) & bits) != 0)
+        return rdl__parker_peek(p); /* without a seat, so that nobody wakes who does not sleep */
     for (;;) {
         uint32_t count = atomic_load_explicit(&rooms[room_of(seat)].count, memory_order_acquire);
         uint32_t posted = sit_down(p, seat);

@@ -2,8 +2,8 @@
 /* sync.h - mutex, and a place for one thread to sleep until it is told something.
  *
  * A parker is one word, bits and where its owner sleeps: in rdl__park, until somebody posts a bit. A post is one atomic
- * operation, and a wake if the owner has sat down to sleep, so there is no window in which a wake is lost; the poster
- * never touches the parker after the former, so the owner may return and reuse the memory at once.
+ * operation, and a wake if the owner has ever sat down to sleep there, so there is no window in which a wake is lost;
+ * the poster never touches the parker after the former, so the owner may return and reuse the memory at once.
  */
 #ifndef REDLATCH_BASE_SYNC_H
 #define REDLATCH_BASE_SYNC_H

@@ -176,7 +176,7 @@ static void waiter_ready(struct rdl__call *call)
 
 static void waiter_refused(struct rdl__call *call)
 {
-    call->waiter.ear = call->ear;
+    call->waiter.ear_for = call->ear_for;
     call->waiter.entered = call->line != RDL__LINE_NOT;
 }
 

@@ -64,7 +64,7 @@ void rdl__decode_take(struct rdl__call *call, const struct rdl__reply *reply)
 {
     const struct rdl__reply *ear = rdl__reply_at(reply, 1), *look = rdl__reply_at(reply, 2);
 
-    call->ear = ear != NULL ? (unsigned char)ear->integer : RDL__EAR_NOT;
+    call->ear_for = ear != NULL ? (unsigned char)ear->integer : RDL__EAR_NOT;
     call->look_ms = look != NULL ? (int32_t)look->integer : 0;
     rdl__decode_number(call, ear != NULL ? rdl__reply_at(reply, 0) : reply);
     call->hold.token = call->answer > TOKEN_LEAST ? call->answer : 0;

@@ -136,7 +136,7 @@ bool rdl__leaves_no_trace(const struct rdl__call *call);
 bool rdl__granted_by_answer(struct rdl__call *call, int64_t now, int64_t *ret_lease_ms);
 
 /* The answer is a number: one of those above, or a token of the server's time, which is greater than any lease. To who
- * waits it may be {number, enum rdl__ear} or {number, enum rdl__ear, look_ms}: call->ear, call->look_ms. */
+ * waits it may be {number, enum rdl__ear} or {number, enum rdl__ear, look_ms}: call->ear_for, call->look_ms. */
 void rdl__decode_take(struct rdl__call *call, const struct rdl__reply *reply);
 
 /* KEYS the lock and, unless `beside` is NULL, prefix(beside, N); ARGV field, count, lease, and `1` if a token is

@@ -122,10 +122,10 @@ struct rdl__call {
     bool one_try;                    /* an acquire that does not wait for the lock: a refusal ends it */
 
     /* the verb's */
-    bool refused_words; /* `words` are the server's error */
-    unsigned char ear;  /* enum rdl__ear: of a take's refusal */
-    unsigned char line; /* enum rdl__line: of its request */
-    int32_t look_ms;    /* of a take's refusal: it is to look after so long, whoever holds the lock; 0 */
+    bool refused_words;    /* `words` are the server's error */
+    unsigned char ear_for; /* enum rdl__ear: of a take's refusal */
+    unsigned char line;    /* enum rdl__line: of its request */
+    int32_t look_ms;       /* of a take's refusal: it is to look after so long, whoever holds the lock; 0 */
     struct rdl__take take;
     union {
         int32_t count;  /* of verbs of a hold: its count once they are done: a take wants it, a release leaves it */

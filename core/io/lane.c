@@ -221,7 +221,9 @@ static bool hand_out(struct rdl__lane *lane, const struct rdl__reply *reply, int
 
 static const char unasked[] = "a reply that nobody asked for";
 
-const char *rdl__lane_take_bytes(struct rdl__lane *lane, size_t len, int64_t now, struct rdl__link *wake)
+/* `len` bytes were received into `recv`: hand out every whole reply. NULL, or an error text.  @thread the reader
+ * @locks mu */
+static const char *take_bytes(struct rdl__lane *lane, size_t len, int64_t now, struct rdl__link *wake)
 {
     struct rdl__reader *reader = lane->live->conn.reader;
     const struct rdl__reply *reply;
@@ -244,6 +246,33 @@ const char *rdl__lane_take_bytes(struct rdl__lane *lane, size_t len, int64_t now
         if (!hand_out(lane, reply, now, wake))
             return lane->live->refused ? reply->str : unasked;
     }
+}
+
+/* The oldest request, or the reply to a given up one before it, may be the WAIT of RDL__LANE_MORE_MS.  @locks mu */
+static int64_t silent_until(const struct rdl__lane *lane)
+{
+    const struct rdl__req *oldest = rdl__container(lane->sent.next, struct rdl__req, link);
+    bool waits = oldest->ops->more > 0 || oldest->skip > 0;
+
+    rdl__assert_locked(&lane->mu);
+    return rdl__after_ms(oldest->sent_at > lane->heard_at ? oldest->sent_at : lane->heard_at,
+                         2 * lane->node->config.command_timeout_ms + (waits ? RDL__LANE_MORE_MS : 0));
+}
+
+int64_t rdl__lane_stalls_at(const struct rdl__lane *lane)
+{
+    rdl__assert_locked(&lane->mu);
+    return lane->live == NULL || rdl__list_empty(&lane->sent) ? RDL__NEVER : silent_until(lane);
+}
+
+const char *rdl__lane_received(struct rdl__lane *lane, ssize_t n, int64_t at, struct rdl__link *wake)
+{
+    rdl__assert_locked(&lane->mu);
+    if (n > 0)
+        return take_bytes(lane, (size_t)n, at, wake);
+    if (n < 0)
+        return rdl__conn_why(&lane->live->conn, n);
+    return at >= rdl__lane_stalls_at(lane) ? "the server does not answer" : NULL;
 }
 
 /* ---- giving up -------------------------------------------------------------------------------------------------- */

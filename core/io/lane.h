@@ -27,6 +27,7 @@ struct rdl__lane;
 struct rdl__req;
 struct rdl__task;
 
+/* The most that what `more` stands for may keep the server busy, ms: so long it is not silent. */
 #define RDL__LANE_MORE_MS 1000
 
 struct rdl__req_ops {
@@ -35,7 +36,7 @@ struct rdl__req_ops {
      * together with the earlier sending must have the effect of one.
      * @locks under the lane's */
     void (*encode)(struct rdl__req *req, struct rdl__buf *to, bool eval);
-    unsigned char more; /* these may take the server RDL__LANE_MORE_MS */
+    unsigned char more;
 
     /* Read a reply, which is valid during the call. Called for each of the request's replies, with req->owed 0 for the
      * last.

@@ -151,37 +151,20 @@ static bool waited_enough(const struct rdl__req *req, int64_t now, int64_t deadl
     return now >= deadline || (rdl__parker_peek(&req->park) & RDL__POST_CANCEL) != 0;
 }
 
-int64_t rdl__lane_stalls_at(const struct rdl__lane *lane)
+void rdl__lane_leader_received(struct rdl__lane *lane, ssize_t n, int64_t at, struct rdl__link *wake)
 {
-    const struct rdl__req *oldest = rdl__container(lane->sent.next, struct rdl__req, link);
-
-    rdl__assert_locked(&lane->mu);
-    if (lane->live == NULL || rdl__list_empty(&lane->sent))
-        return RDL__NEVER;
-    return rdl__after_ms(oldest->sent_at > lane->heard_at ? oldest->sent_at : lane->heard_at,
-                         2 * lane->node->config.command_timeout_ms + (oldest->ops->more > 0 ? RDL__LANE_MORE_MS : 0));
-}
-
-void rdl__lane_leader_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct rdl__link *wake)
-{
-    const char *wrong = NULL;
+    const char *wrong;
 
     rdl__assert_locked(&lane->mu);
     lane->reading = false;
-    if (n > 0)
-        wrong = rdl__lane_take_bytes(lane, (size_t)n, now, wake);
-    else if (n < 0)
-        wrong = rdl__conn_why(&lane->live->conn, n);
-    else if (now >= rdl__lane_stalls_at(lane))
-        wrong = RDL__LANE_STALLED;
-    if (wrong != NULL)
+    if ((wrong = rdl__lane_received(lane, n, at, wake)) != NULL)
         rdl__lane_sever(lane, wrong);
 }
 
 /* Write and read for all callers until `self` is settled or has waited long enough. The role is still this thread's on
  * return, or the loop's if the connection broke. It is passed on when all who have been answered are awake: what these
- * ask for next is then written at once by the next leader, who is woken last, and not by each of them. While they are
- * woken the role may be taken away, and come back with another connection.
+ * ask for next is then written together (write_or_leave), the rest of it by the next leader, who is woken last. While
+ * they are woken the role may be taken away, and come back with another connection.
  * @thread the leader  @locks mu, released while sending, receiving and waking */
 static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline)
 {
@@ -201,7 +184,7 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
         rdl__lane_flush(lane, self, now);
         if (self->state == RDL__REQ_SETTLED)
             break;
-        if ((until = rdl__lane_stalls_at(lane)) > deadline)
+        if ((until = rdl__lane_stalls_at(lane)) > deadline) /* no receive outlasts the silence that is allowed */
             until = deadline;
         full = rdl__lane_out_pending(lane) && !lane->writing;
         lone = !full && rdl__lane_may_poll(lane, self);
@@ -218,7 +201,7 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
         if (lone && !polls && n > 0)
             note_sleep(lane, now - began);
         rdl__mutex_lock(&lane->mu);
-        rdl__lane_leader_received(lane, n, now, &wake);
+        rdl__lane_leader_received(lane, n, n != 0 ? now : began, &wake);
         if (wake.next == &self->link &&
             wake.prev == &self->link) { /* the usual case: only the leader's own answer came */
             rdl__list_remove(&self->link);
@@ -253,24 +236,20 @@ static bool enough_queued(const struct rdl__lane *lane)
     return true;
 }
 
-/* Write what is queued, `req` the last of it, unless it is not enough and somebody else is about to: the leader, who
- * does not read yet, or the last of the callers that are expected back. Writing costs as much as two switches between
- * threads, and the server reads as often. Returns until when `req`'s thread sleeps: until `deadline`; or, if it is the
- * first in the queue, until those who are expected should have come, and calls this again then, to write if they have
- * not.  @locks mu */
+/* Write what is queued if it is enough, or if nobody else is about to. Otherwise `req` is left to the leader, who does
+ * not read yet, or to the last of the callers that are expected back: writing costs as much as two switches between
+ * threads, and the server reads as often. Returns until when `req`'s thread sleeps, and then calls this again: the
+ * first in the queue until those who are expected should have come, others until `deadline`.  @locks mu */
 static int64_t write_or_leave(struct rdl__lane *lane, const struct rdl__req *req, int64_t deadline)
 {
-    bool enough = enough_queued(lane);
-    int64_t now;
-
     rdl__assert_locked(&lane->mu);
-    if (lane->role != RDL__ROLE_LOOP && !lane->reading && !enough)
-        return deadline;
-    now = rdl__now();
-    if (enough || lane->role == RDL__ROLE_LOOP || lane->expected == 0 || now >= lane->expected_by)
-        rdl__lane_flush(lane, req, now);
-    else if (lane->queued.next == &req->link && lane->expected_by < deadline)
-        return lane->expected_by;
+    if (lane->role != RDL__ROLE_LOOP && !enough_queued(lane)) {
+        if (!lane->reading)
+            return deadline;
+        if (lane->expected > 0 && rdl__now() < lane->expected_by)
+            return lane->queued.next == &req->link && lane->expected_by < deadline ? lane->expected_by : deadline;
+    }
+    rdl__lane_flush(lane, req, 0);
     return deadline;
 }
 
@@ -338,7 +317,7 @@ enum rdl__outcome rdl__lane_call(struct rdl__lane *lane, struct rdl__req *req, i
 
 /* ---- detached requests ------------------------------------------------------------------------------------------ */
 
-/* A leader that is not reading is about to write. */
+/* A leader that is not reading is about to write; what is enough does not wait for that. */
 void rdl__lane_detach(struct rdl__lane *lane, struct rdl__req *req)
 {
     bool watch;

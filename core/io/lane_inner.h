@@ -143,9 +143,15 @@ void rdl__lane_empty_out(struct rdl__lane *lane);
  * allocating. False: no memory.  @locks mu; no thread is writing */
 bool rdl__lane_has_room(struct rdl__lane *lane);
 
-/* `len` bytes were received into `recv`: hand out every whole reply. NULL, or an error text.  @thread the reader
+/* When the connection is given up if nothing comes until then, so that its requests can be repeated on another;
+ * RDL__NEVER: no request is unanswered.  @locks mu */
+int64_t rdl__lane_stalls_at(const struct rdl__lane *lane);
+
+/* A receive into `recv` has brought n bytes, an error, or nothing: hand out every whole reply. NULL, or an error text:
+ * the connection is broken. `at`: the present; where nothing has come, when the receive began, as an answer may have
+ * come since, while this thread stood still: only a receive that began late proves silence.  @thread the reader
  * @locks mu */
-const char *rdl__lane_take_bytes(struct rdl__lane *lane, size_t len, int64_t now, struct rdl__link *wake);
+const char *rdl__lane_received(struct rdl__lane *lane, ssize_t n, int64_t at, struct rdl__link *wake);
 
 /* rdl__lane_give_up, for those that hold the mutex.  @locks mu */
 enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, const struct rdl__req_ops *successor,
@@ -158,14 +164,9 @@ enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, c
  * unanswered.  @thread the reader  @locks mu */
 void rdl__lane_pass_role(struct rdl__lane *lane);
 
-/* When the reader gives the connection up if nothing comes until then, so that its requests can be repeated on another;
- * RDL__NEVER: no reply is outstanding.  @locks mu */
-int64_t rdl__lane_stalls_at(const struct rdl__lane *lane);
-#define RDL__LANE_STALLED "the server does not answer"
-
-/* The leader has received n bytes, or an error. It does not pass its role on, although its own request may be settled
- * now.  @thread the leader  @locks mu */
-void rdl__lane_leader_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct rdl__link *wake);
+/* rdl__lane_received of the leader. It does not pass its role on, although its own request may be settled now.  @thread
+ * the leader  @locks mu */
+void rdl__lane_leader_received(struct rdl__lane *lane, ssize_t n, int64_t at, struct rdl__link *wake);
 
 /* May the reader poll for the answer to `self`? Only if it is the lane's only request that somebody waits for, and no
  * other caller waits for this node.  @locks mu */

@@ -6,8 +6,8 @@
  *
  * The loop is the reader while it awaits replies itself, or no connection is up (lane_callers.c). It connects for the
  * first request; at once where the lane is kept up, or a connection broke that needs a KILL. While it reads, the
- * connection is given up when a request has not been answered for twice the command timeout (`stall`); an idle
- * connection is tested with a PING (`silence`), whose answer `stall` waits for.
+ * connection is given up when nothing has come for twice the command timeout while a request is unanswered (`stall`;
+ * a leader does the same); an idle connection is tested with a PING (`silence`), whose answer `stall` waits for.
  */
 #include "core/io/lane_inner.h"
 
@@ -141,15 +141,29 @@ static void sever(struct rdl__lane *lane, const char *why)
     rdl__lane_sever(lane, why);
 }
 
-/* The loop has received n bytes, or an error; n is not 0.  @thread loop  @locks mu */
-static void loop_received(struct rdl__lane *lane, ssize_t n, int64_t now, struct rdl__link *wake)
+/* rdl__lane_received of the loop.  @thread loop  @locks mu */
+static void loop_received(struct rdl__lane *lane, ssize_t n, int64_t at, struct rdl__link *wake)
 {
-    const char *wrong = n > 0 ? rdl__lane_take_bytes(lane, (size_t)n, now, wake) : rdl__conn_why(&lane->live->conn, n);
+    const char *wrong = rdl__lane_received(lane, n, at, wake);
 
     rdl__assert_on_loop(lane->node->loop);
     rdl__assert_locked(&lane->mu);
     if (wrong != NULL)
         sever(lane, wrong);
+}
+
+/* Receive what is there. If it is nothing, for too long, that is the connection's end.  @thread loop  @locks none */
+static void receive(struct rdl__lane *lane, int64_t now)
+{
+    struct rdl__link wake;
+
+    rdl__assert_on_loop(lane->node->loop);
+    rdl__list_init(&wake);
+    rdl__mutex_lock(&lane->mu);
+    if (lane->live != NULL && lane->role == RDL__ROLE_LOOP)
+        loop_received(lane, rdl__conn_recv(&lane->live->conn, lane->recv, RDL__CONN_RECV, now, now), now, &wake);
+    rdl__mutex_unlock(&lane->mu);
+    rdl__lane_wake(&wake, NULL);
 }
 
 /* One request is under way, and the loop is about to sleep until its answer comes: poll for it first, as callers do,
@@ -260,10 +274,7 @@ static void on_stall(struct rdl__timer *timer, int64_t now)
 {
     struct rdl__lane *lane = rdl__container(timer, struct rdl__lane, stall);
 
-    rdl__mutex_lock(&lane->mu);
-    if (lane->role == RDL__ROLE_LOOP && now >= rdl__lane_stalls_at(lane))
-        sever(lane, RDL__LANE_STALLED);
-    rdl__mutex_unlock(&lane->mu);
+    receive(lane, now);
     attend(lane, now);
 }
 
@@ -364,18 +375,9 @@ static void on_conn_ready(struct rdl__conn *conn, int events, int64_t now)
 {
     struct rdl__lane_conn *lc = rdl__container(conn, struct rdl__lane_conn, conn);
     struct rdl__lane *lane = lc->lane;
-    struct rdl__link wake;
 
-    rdl__list_init(&wake);
-    rdl__mutex_lock(&lane->mu);
-    if (lane->live == lc && lane->role == RDL__ROLE_LOOP && (events & RDL__READABLE)) {
-        ssize_t n = rdl__conn_recv(conn, lane->recv, RDL__CONN_RECV, now, now);
-
-        if (n != 0)
-            loop_received(lane, n, now, &wake);
-    }
-    rdl__mutex_unlock(&lane->mu);
-    rdl__lane_wake(&wake, NULL);
+    if (events & RDL__READABLE)
+        receive(lane, now);
     run_settled(lane, now);
     rdl__loop_later(lane->node->loop, &lane->flush_later);
 }

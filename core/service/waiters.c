@@ -641,13 +641,13 @@ static void set_ear(struct rdl__channel *c, const struct rdl__waiter *w, int64_t
 {
     if (w->own_tail == 0 || !w->entered)
         return;
-    if (w->ear == RDL__EAR_NOT && (c->ear_for_all || now >= rdl__after_ms(c->ear_heard_at, RDL__EAR_MS)))
+    if (w->ear_for == RDL__EAR_NOT && (c->ear_for_all || now >= rdl__after_ms(c->ear_heard_at, RDL__EAR_MS)))
         close_ear(c);
-    c->ear_for_all = w->ear == RDL__EAR_FOR_ALL && (c->ear_for_all || c->ear.channel == NULL);
-    if (w->ear == RDL__EAR_PEER && c->ear_lost >= RDL__EAR_LOST)
+    c->ear_for_all = w->ear_for == RDL__EAR_FOR_ALL && (c->ear_for_all || c->ear.channel == NULL);
+    if (w->ear_for == RDL__EAR_PEER && c->ear_lost >= RDL__EAR_LOST)
         close_ear(c);
-    c->outside = w->ear == RDL__EAR_OUTSIDE;
-    if (w->ear == RDL__EAR_NOT || c->ear.channel != NULL)
+    c->outside = w->ear_for == RDL__EAR_OUTSIDE;
+    if (w->ear_for == RDL__EAR_NOT || c->ear.channel != NULL)
         return;
     c->ear_lost = 0;
     rdl__waiter_init(&c->ear, &ear_ops);

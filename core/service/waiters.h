@@ -122,7 +122,7 @@ struct rdl__waiter {
     uint32_t wish;  /* how many it wants; set before it joins, like the next three */
     unsigned char news;
     unsigned char own_tail; /* RDL__NEWS_NAMED: so much shorter is the name of the lock's channel */
-    unsigned char ear;      /* likewise, set before it joins or is refused: an enum rdl__ear */
+    unsigned char ear_for;  /* likewise, set before it joins or is refused: an enum rdl__ear */
     bool entered : 1;       /* likewise: its refused try has left a place in the line beside the lock */
     bool is_ear : 1;        /* a listener for such a channel */
     bool in_order : 1;      /* no waiter passes an earlier one, whatever they wish */
@@ -171,7 +171,7 @@ static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__wai
     w->news = RDL__NEWS_WAKE;
     w->own_tail = 0;
     w->entered = false;
-    w->ear = RDL__EAR_NOT;
+    w->ear_for = RDL__EAR_NOT;
     w->is_ear = false;
     w->in_order = false;
     w->listens = false;

@@ -584,6 +584,37 @@ Test(lane, server_that_waits_for_its_replicas_may_be_silent_for_longer)
     cr_assert_null(lane->live);
 }
 
+/* Its caller has given up between the answer and that to the WAIT. */
+Test(lane, server_that_waits_for_what_was_given_up_may_be_silent_for_longer)
+{
+    rdl__lane_submit(lane, &of_loop.req);
+    fake_loop_tasks(&loop);
+    of_loop.req.skip = 1;
+    fake_loop_run(&loop, loop.now + 6999 * RDL__MS);
+    cr_assert_not_null(lane->live);
+    fake_loop_run(&loop, loop.now + RDL__MS);
+    cr_assert_null(lane->live);
+}
+
+Test(lane, answer_that_came_while_the_loop_stood_still_is_read)
+{
+    rdl__lane_submit(lane, &of_loop.req);
+    fake_loop_tasks(&loop);
+    coming = ":1\r\n";
+    fake_loop_run(&loop, loop.now + 6000 * RDL__MS);
+    cr_assert_eq(of_loop.got, 1);
+    cr_assert_not_null(lane->live);
+}
+
+Test(lane, answer_that_came_while_the_leader_stood_still_is_read)
+{
+    coming = "";
+    later = ":1\r\n";
+    cr_assert_eq(rdl__lane_call(lane, &mine.req, loop.now + 60 * RDL__SEC, NULL, RDL__SUCCESSOR_FOLLOWS), RDL__SETTLED);
+    cr_assert_eq(mine.got, 1);
+    cr_assert_not_null(lane->live);
+}
+
 static bool down(void)
 {
     bool down;

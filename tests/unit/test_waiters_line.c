@@ -15,7 +15,7 @@ static int join_own(char letter, bool entered, enum rdl__ear ear)
     w->news = RDL__NEWS_NAMED;
     w->own_tail = sizeof OWN - sizeof SHARED;
     w->entered = entered;
-    w->ear = (unsigned char)ear;
+    w->ear_for = (unsigned char)ear;
     return rdl__waiter_join(&waiters, w, OWN, sizeof OWN - 1, -1, loop.now);
 }
 
@@ -122,7 +122,7 @@ Test(waiters, an_ear_hears_who_does_not_know_the_line_and_passes_over_who_does)
 {
     a_sleeps();
     says(OWN, "0");
-    waiter('a')->ear = RDL__EAR_PEER;
+    waiter('a')->ear_for = RDL__EAR_PEER;
     waiter('a')->entered = true;
     cr_assert(refused('a'));
     confirm(SHARED);
@@ -145,7 +145,7 @@ Test(waiters, an_ear_of_who_may_not_enter_the_line_tries_behind_who_was_woken_by
 {
     a_sleeps();
     says(OWN, "0");
-    waiter('a')->ear = RDL__EAR_OUTSIDE;
+    waiter('a')->ear_for = RDL__EAR_OUTSIDE;
     waiter('a')->entered = true;
     cr_assert(refused('a'));
     confirm(SHARED);
@@ -166,14 +166,14 @@ Test(waiters, an_ear_for_all_is_closed_when_another_client_listens)
     a_sleeps();
     says(OWN, "0");
     waiter('a')->entered = true;
-    waiter('a')->ear = RDL__EAR_FOR_ALL;
+    waiter('a')->ear_for = RDL__EAR_FOR_ALL;
     cr_assert(refused('a'));
     confirm(SHARED);
     cr_assert(refused('a'));
     cr_assert_str_eq(trail, "aa", "what was said before was not heard");
     says(SHARED, "0");
     cr_assert_str_eq(trail, "aaa");
-    waiter('a')->ear = RDL__EAR_NOT;
+    waiter('a')->ear_for = RDL__EAR_NOT;
     waiter('a')->entered = false;
     cr_assert(refused('a'));
     cr_assert_not_null(topic(SHARED), "a try that did not stand in line says nothing of it");
@@ -182,7 +182,7 @@ Test(waiters, an_ear_for_all_is_closed_when_another_client_listens)
     cr_assert(refused('a'));
     cr_assert_null(topic(SHARED));
     says(OWN, "0");
-    waiter('a')->ear = RDL__EAR_FOR_ALL;
+    waiter('a')->ear_for = RDL__EAR_FOR_ALL;
     cr_assert(refused('a'));
     cr_assert_not_null(topic(SHARED));
     go_away('a', true);
@@ -196,10 +196,10 @@ Test(waiters, an_ear_that_hears_nobody_is_closed_once_the_holder_reads_the_line)
     a_sleeps();
     says(OWN, "0");
     waiter('a')->entered = true;
-    waiter('a')->ear = RDL__EAR_PEER;
+    waiter('a')->ear_for = RDL__EAR_PEER;
     cr_assert(refused('a'));
     confirm(SHARED);
-    waiter('a')->ear = RDL__EAR_NOT;
+    waiter('a')->ear_for = RDL__EAR_NOT;
     cr_assert(refused('a'));
     for (int i = 0; i < 2; i++) {
         cr_assert_not_null(topic(SHARED), "it has heard somebody lately");
@@ -226,7 +226,7 @@ Test(waiters, an_ear_that_has_heard_many_releases_for_nothing_listens_anew)
     a_sleeps();
     says(OWN, "0");
     waiter('a')->entered = true;
-    waiter('a')->ear = RDL__EAR_PEER;
+    waiter('a')->ear_for = RDL__EAR_PEER;
     cr_assert(refused('a'));
     for (int i = 0; i < 2; i++) {
         confirm(SHARED);
