@@ -248,21 +248,15 @@ static const char *take_bytes(struct rdl__lane *lane, size_t len, int64_t now, s
     }
 }
 
-/* The oldest request, or the reply to a given up one before it, may be the WAIT of RDL__LANE_MORE_MS.  @locks mu */
-static int64_t silent_until(const struct rdl__lane *lane)
-{
-    const struct rdl__req *oldest = rdl__container(lane->sent.next, struct rdl__req, link);
-    bool waits = oldest->ops->more > 0 || oldest->skip > 0;
-
-    rdl__assert_locked(&lane->mu);
-    return rdl__after_ms(oldest->sent_at > lane->heard_at ? oldest->sent_at : lane->heard_at,
-                         2 * lane->node->config.command_timeout_ms + (waits ? RDL__LANE_MORE_MS : 0));
-}
-
 int64_t rdl__lane_stalls_at(const struct rdl__lane *lane)
 {
+    const struct rdl__req *oldest = rdl__container(lane->sent.next, struct rdl__req, link);
+
     rdl__assert_locked(&lane->mu);
-    return lane->live == NULL || rdl__list_empty(&lane->sent) ? RDL__NEVER : silent_until(lane);
+    if (lane->live == NULL || rdl__list_empty(&lane->sent))
+        return RDL__NEVER;
+    return rdl__after_ms(oldest->sent_at > lane->heard_at ? oldest->sent_at : lane->heard_at,
+                         2 * lane->node->config.command_timeout_ms + (lane->has_more ? RDL__LANE_MORE_MS : 0));
 }
 
 const char *rdl__lane_received(struct rdl__lane *lane, ssize_t n, int64_t at, struct rdl__link *wake)

@@ -161,7 +161,8 @@ void rdl__lane_leader_received(struct rdl__lane *lane, ssize_t n, int64_t at, st
         rdl__lane_sever(lane, wrong);
 }
 
-/* Write and read for all callers until `self` is settled or has waited long enough. The role is still this thread's on
+/* Write and read for all callers until `self` is settled, or a receive that began when it had waited long enough has
+ * brought no answer. The role is still this thread's on
  * return, or the loop's if the connection broke. It is passed on when all who have been answered are awake: what these
  * ask for next is then written together (write_or_leave), the rest of it by the next leader, who is woken last. While
  * they are woken the role may be taken away, and come back with another connection.
@@ -169,16 +170,16 @@ void rdl__lane_leader_received(struct rdl__lane *lane, ssize_t n, int64_t at, st
 static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline)
 {
     struct rdl__link wake;
-    int64_t now = 0;
+    int64_t began = 0;
 
     rdl__assert_locked(&lane->mu);
     rdl__list_init(&wake);
     while (lane->leader == self && self->state != RDL__REQ_SETTLED &&
-           (now == 0 || !waited_enough(self, now, deadline))) {
+           (began == 0 || !waited_enough(self, began, deadline))) {
         struct rdl__lane_conn *lc = lane->live;
         bool full, lone, polls;
         ssize_t n = 0;
-        int64_t began, until;
+        int64_t now, until;
 
         began = now = rdl__now();
         rdl__lane_flush(lane, self, now);

@@ -51,6 +51,7 @@ struct rdl__lane {
     bool wanted;         /* a fan would have used it, had it been connected */
     bool writing;        /* a thread is in rdl__lane_flush */
     bool reading;        /* the leader is in recv, or about to call it */
+    bool has_more;       /* it has had a request with `more`: what is given up or skipped may be one, too */
     unsigned expected;   /* callers that were woken together, less those that have come since, whoever they are */
     int64_t expected_by; /* until when who comes leaves the writing to them (lane_callers.c, write_or_leave) */
     enum rdl__lane_role role;
@@ -112,6 +113,7 @@ static inline void rdl__lane_enqueue(struct rdl__lane *lane, struct rdl__req *re
 {
     rdl__assert_locked(&lane->mu);
     req->state = RDL__REQ_QUEUED;
+    lane->has_more |= req->ops->more > 0;
     rdl__list_push_back(&lane->queued, &req->link);
     if (rdl__req_loops(req))
         lane->loop_owed++;

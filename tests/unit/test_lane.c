@@ -584,12 +584,17 @@ Test(lane, server_that_waits_for_its_replicas_may_be_silent_for_longer)
     cr_assert_null(lane->live);
 }
 
-/* Its caller has given up between the answer and that to the WAIT. */
+/* What is asked next is answered behind the WAIT. */
 Test(lane, server_that_waits_for_what_was_given_up_may_be_silent_for_longer)
 {
+    static const struct rdl__req_ops waits = {.encode = encode, .decode = decode, .more = 1};
+
+    mine = make("WAITS", &waits);
+    meanwhile = caller_cancels;
+    cr_assert_eq(call(NULL, RDL__SUCCESSOR_FOLLOWS), RDL__UNSURE);
     rdl__lane_submit(lane, &of_loop.req);
     fake_loop_tasks(&loop);
-    of_loop.req.skip = 1;
+    cr_assert_gt(of_loop.req.skip, 0);
     fake_loop_run(&loop, loop.now + 6999 * RDL__MS);
     cr_assert_not_null(lane->live);
     fake_loop_run(&loop, loop.now + RDL__MS);
@@ -613,6 +618,14 @@ Test(lane, answer_that_came_while_the_leader_stood_still_is_read)
     cr_assert_eq(rdl__lane_call(lane, &mine.req, loop.now + 60 * RDL__SEC, NULL, RDL__SUCCESSOR_FOLLOWS), RDL__SETTLED);
     cr_assert_eq(mine.got, 1);
     cr_assert_not_null(lane->live);
+}
+
+Test(lane, answer_that_came_while_the_leader_stood_still_past_its_time_is_read)
+{
+    coming = "";
+    later = ":1\r\n";
+    cr_assert_eq(call(&undo, RDL__SUCCESSOR_FOLLOWS), RDL__SETTLED);
+    cr_assert_eq(mine.got, 1);
 }
 
 static bool down(void)
