@@ -488,8 +488,8 @@ class EveryKind(Case):
     def is_waited_for(self, kind, count):
         """By so many; those of a spin lock cannot be seen, and each behind a fair one has a channel of its own."""
         name = self.kinds[kind][1][0]
-        seen = len(self.server.redis("PUBSUB", "CHANNELS", "*{%s}:*" % name)) if kind == "fair" else self.server.waiters(name)
-        return kind == "spin" or seen >= count
+        own = self.server.redis("PUBSUB", "CHANNELS", "*{%s}:*" % name)
+        return kind == "spin" or (len(own) if kind == "fair" else self.server.waiters(name)) >= count
 
     def wait_behind_each(self, *options, count=1):
         """Start one for each, the count-th, and wait until they wait."""
