@@ -91,6 +91,8 @@ static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link 
             rdl__lane_settle(lane, req, RDL_ENOMEM, wake);
             continue;
         }
+        if (!rdl__lane_owed(lane))
+            lane->silent_since = now;
         req->sent_at = now;
         req->state = RDL__REQ_SENT;
         req->skip += lane->tail_skip + (req->asking ? 1 : 0);
@@ -230,7 +232,7 @@ static const char *take_bytes(struct rdl__lane *lane, size_t len, int64_t now, s
     const char *at = lane->recv, *end = at + len;
 
     rdl__assert_locked(&lane->mu);
-    lane->heard_at = now;
+    lane->silent_since = now;
     while (at < end && rdl__reader_integer(reader, &at, end, &reply))
         if (!hand_out(lane, reply, now, wake))
             return unasked;
@@ -250,12 +252,10 @@ static const char *take_bytes(struct rdl__lane *lane, size_t len, int64_t now, s
 
 int64_t rdl__lane_stalls_at(const struct rdl__lane *lane)
 {
-    const struct rdl__req *oldest = rdl__container(lane->sent.next, struct rdl__req, link);
-
     rdl__assert_locked(&lane->mu);
-    if (lane->live == NULL || rdl__list_empty(&lane->sent))
+    if (lane->live == NULL || !rdl__lane_owed(lane))
         return RDL__NEVER;
-    return rdl__after_ms(oldest->sent_at > lane->heard_at ? oldest->sent_at : lane->heard_at,
+    return rdl__after_ms(lane->silent_since,
                          2 * lane->node->config.command_timeout_ms + (lane->has_more ? RDL__LANE_MORE_MS : 0));
 }
 

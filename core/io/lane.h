@@ -27,8 +27,9 @@ struct rdl__lane;
 struct rdl__req;
 struct rdl__task;
 
-/* The most that what `more` stands for may keep the server busy, ms: so long it is not silent. */
-#define RDL__LANE_MORE_MS 1000
+/* The most that what `more` stands for may keep the server from answering, ms: so long it is not silent. A WAIT ends up
+ * to 100 ms late, as Redis looks ten times a second. */
+#define RDL__LANE_MORE_MS 1200
 
 struct rdl__req_ops {
     /* Append one command, and `more` behind it; req->owed counts these already, and is raised for any further one.

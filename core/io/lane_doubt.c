@@ -12,7 +12,9 @@
 
 #include <string.h>
 
-#define OTHER_RUNS 16 /* the most that are kept severed of other runs of the server than the present one */
+#define THIS_RUN 32 /* the most that are kept severed of the server's present run: the next connection kills them all  \
+                     */
+#define OTHER_RUNS 16 /* and of its other runs */
 
 static const struct rdl__req_ops kill_ops;
 
@@ -87,11 +89,12 @@ static void done_kill(struct rdl__req *req, int64_t now)
 static const struct rdl__req_ops kill_ops = {.encode = encode_kill, .decode = decode_kill, .done = done_kill};
 
 /* Ids of one run mean other clients in another run. But the former master may come back: so those of other runs are
- * kept, the newest OTHER_RUNS of them. A server that does not tell its run may be the same one. */
+ * kept, the newest OTHER_RUNS of them. A server that does not tell its run may be the same one. The oldest of a run
+ * that has answered no KILL on so many connections are given up, as if it had refused. */
 void rdl__lane_queue_kills(struct rdl__lane *lane, const struct rdl__lane_conn *fresh)
 {
     struct rdl__link *before;
-    unsigned others = 0;
+    unsigned own = 0, others = 0;
 
     rdl__assert_on_loop(lane->node->loop);
     rdl__assert_locked(&lane->mu);
@@ -100,9 +103,11 @@ void rdl__lane_queue_kills(struct rdl__lane *lane, const struct rdl__lane_conn *
         bool same = strcmp(lc->conn.run_id, fresh->conn.run_id) == 0;
 
         before = l->prev;
-        if (same) {
+        if (same && own++ < THIS_RUN) {
             queue_kill(lane, lc);
-        } else if (++others > OTHER_RUNS) {
+        } else if (same || ++others > OTHER_RUNS) {
+            if (same)
+                atomic_store(&lane->node->kill_refused, true);
             rdl__list_remove(l);
             rdl__lane_conn_free(lc);
         }
@@ -135,7 +140,7 @@ void rdl__lane_sever(struct rdl__lane *lane, const char *why)
     rdl__assert_locked(&lane->mu);
     rdl__sock_shutdown(&lc->conn.sock);
     rdl__lane_drop_kills(lane);
-    lc->owed = !rdl__list_empty(&lane->sent) || lane->tail_skip > 0;
+    lc->owed = rdl__lane_owed(lane);
     rdl__list_push_back(&lane->broken, &lc->link);
     lane->live = NULL;
     for (struct rdl__link *l = lane->sent.next; l != &lane->sent; l = l->next) {

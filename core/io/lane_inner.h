@@ -66,7 +66,7 @@ struct rdl__lane {
     bool tended;         /* nobody did: the loop reads until all are answered */
     struct rdl__buf out; /* encoded requests; the first out_sent bytes are sent. The writer's alone while `writing` */
     size_t out_sent;
-    int64_t heard_at;         /* when bytes came last */
+    int64_t silent_since;     /* bytes came, or the first was sent of what is not answered; the later of these */
     struct rdl__link settled; /* the loop's requests, waiting for ops->done */
     struct rdl__link broken;  /* connections to be closed */
     struct rdl__link severed; /* closed, with an unanswered KILL each, the newest last */
@@ -121,6 +121,13 @@ static inline void rdl__lane_enqueue(struct rdl__lane *lane, struct rdl__req *re
         lane->detached++;
 }
 
+/* Are answers to come, be they of requests that were given up?  @locks mu */
+static inline bool rdl__lane_owed(const struct rdl__lane *lane)
+{
+    rdl__assert_locked(&lane->mu);
+    return !rdl__list_empty(&lane->sent) || lane->tail_skip > 0;
+}
+
 static inline bool rdl__lane_out_pending(const struct rdl__lane *lane)
 {
     return lane->out_sent < lane->out.len;
@@ -145,8 +152,8 @@ void rdl__lane_empty_out(struct rdl__lane *lane);
  * allocating. False: no memory.  @locks mu; no thread is writing */
 bool rdl__lane_has_room(struct rdl__lane *lane);
 
-/* When the connection is given up if nothing comes until then, so that its requests can be repeated on another;
- * RDL__NEVER: no request is unanswered.  @locks mu */
+/* When the connection is given up if nothing comes until then, so that its requests can be repeated on another, and
+ * what is asked next is not in vain; RDL__NEVER: nothing is unanswered.  @locks mu */
 int64_t rdl__lane_stalls_at(const struct rdl__lane *lane);
 
 /* A receive into `recv` has brought n bytes, an error, or nothing: hand out every whole reply. NULL, or an error text:

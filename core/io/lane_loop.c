@@ -355,7 +355,7 @@ static void on_silence(struct rdl__timer *timer, int64_t now)
 
     rdl__mutex_lock(&lane->mu);
     up = lane->live != NULL;
-    due = rdl__after_ms(lane->heard_at, lane->node->config.ping_interval_ms);
+    due = rdl__after_ms(lane->silent_since, lane->node->config.ping_interval_ms);
     rdl__mutex_unlock(&lane->mu);
     if (!up)
         return;
@@ -397,7 +397,7 @@ static void on_conn_up(struct rdl__conn *conn, int64_t now)
     lane->live = lc;
     lane->role = RDL__ROLE_LOOP;
     lane->wanted = false;
-    lane->heard_at = now;
+    lane->silent_since = now;
     rdl__mutex_unlock(&lane->mu);
     rdl__loop_timer(lane->node->loop, &lane->silence, rdl__after_ms(now, lane->node->config.ping_interval_ms));
     lane->told_up = true;
@@ -471,8 +471,7 @@ void rdl__lane_reroute(struct rdl__lane *lane, int64_t now)
 static bool idle(const struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);
-    return rdl__list_empty(&lane->queued) && rdl__list_empty(&lane->sent) && lane->tail_skip == 0 &&
-           !rdl__lane_out_pending(lane);
+    return rdl__list_empty(&lane->queued) && !rdl__lane_owed(lane) && !rdl__lane_out_pending(lane);
 }
 
 void rdl__lane_on_demand(struct rdl__lane *lane, bool on_demand, int64_t now)

@@ -21,7 +21,8 @@
 #define REFUSED_MS 60000 /* or until the next connection */
 #define REPLICAS_MAX 255
 #define REPLICAS_TIMEOUT_MS 100
-#define REPLICAS_TIMEOUT_MAX_MS RDL__LANE_MORE_MS
+#define REPLICAS_TIMEOUT_MAX_MS 1000
+_Static_assert(REPLICAS_TIMEOUT_MAX_MS + 100 < RDL__LANE_MORE_MS, "a WAIT that ends late is no silence");
 
 int rdl__check_replicas(const char *whose, int32_t replicas, bool if_able, int64_t *timeout_ms, rdl_err_t *err)
 {

@@ -489,6 +489,28 @@ Test(lane, kill_that_is_in_doubt_itself_is_made_anew)
     cr_assert(rdl__list_empty(&lane->severed));
 }
 
+/* The oldest of them are left to what a server without KILL has: undos are repeated. */
+Test(lane, kills_that_nobody_answers_do_not_pile_up)
+{
+    const char *said = "";
+    int kills = 0;
+
+    break_under_a_caller();
+    for (int i = 0; i < 40; i++) {
+        cr_assert_eq(atomic_load(&lane->node->kill_refused), i > 32);
+        room = sizeof sent;
+        connect_now();
+        said = sent_since();
+        loop_reads(NULL);
+        coming = "";
+    }
+    while ((said = strstr(said, "KILL")) != NULL) {
+        kills++;
+        said++;
+    }
+    cr_assert_eq(kills, 32);
+}
+
 /* Failed over and back: an id means another client in each run, and what the first run was sent may still come there.
  */
 Test(lane, what_a_former_run_was_sent_is_killed_when_that_run_is_back)
@@ -578,16 +600,33 @@ Test(lane, server_that_waits_for_its_replicas_may_be_silent_for_longer)
 
     ask = make("WAITS", &waits);
     rdl__lane_submit(lane, &ask.req);
-    fake_loop_run(&loop, loop.now + 6999 * RDL__MS);
+    fake_loop_run(&loop, loop.now + 7199 * RDL__MS);
     cr_assert_not_null(lane->live);
     fake_loop_run(&loop, loop.now + RDL__MS);
     cr_assert_null(lane->live);
+}
+
+/* Who has asked first has given up meanwhile, and what was asked since has not waited for as long. */
+Test(lane, server_that_has_not_answered_what_was_given_up_is_silent)
+{
+    int64_t began = loop.now;
+
+    meanwhile = caller_cancels;
+    cr_assert_eq(call(NULL, RDL__SUCCESSOR_FOLLOWS), RDL__UNSURE);
+    fake_loop_run(&loop, began + 3000 * RDL__MS);
+    rdl__lane_submit(lane, &of_loop.req);
+    fake_loop_run(&loop, began + 5999 * RDL__MS);
+    cr_assert_not_null(lane->live);
+    fake_loop_run(&loop, began + 6000 * RDL__MS);
+    cr_assert_null(lane->live);
+    cr_assert_eq(of_loop.req.state, RDL__REQ_QUEUED);
 }
 
 /* What is asked next is answered behind the WAIT. */
 Test(lane, server_that_waits_for_what_was_given_up_may_be_silent_for_longer)
 {
     static const struct rdl__req_ops waits = {.encode = encode, .decode = decode, .more = 1};
+    int64_t began = loop.now;
 
     mine = make("WAITS", &waits);
     meanwhile = caller_cancels;
@@ -595,9 +634,9 @@ Test(lane, server_that_waits_for_what_was_given_up_may_be_silent_for_longer)
     rdl__lane_submit(lane, &of_loop.req);
     fake_loop_tasks(&loop);
     cr_assert_gt(of_loop.req.skip, 0);
-    fake_loop_run(&loop, loop.now + 6999 * RDL__MS);
+    fake_loop_run(&loop, began + 7199 * RDL__MS);
     cr_assert_not_null(lane->live);
-    fake_loop_run(&loop, loop.now + RDL__MS);
+    fake_loop_run(&loop, began + 7200 * RDL__MS);
     cr_assert_null(lane->live);
 }
 
