@@ -66,7 +66,8 @@ ROOMS = {
 ORDER = {
     "core/service": """scripts.h scripts.c refusals.h refusals.c describe.h describe.c dispatch.h dispatch.c acks.h
                        acks.c replay.h replay.c
-                       watchdog.h schedule.h schedule.c renewer.h renewal.c renewer.c watchdog.c waiters.h waiters.c
+                       watchdog.h schedule.h schedule.c renewer.h renewal.c renewer.c watchdog.c waiters_news.h
+                       waiters.h waiters_inner.h waiters_wake.c waiters_news.c waiters_ear.c waiters.c
                        evictions.h evictions.c shard.h shard.c describer.h client.h
                        routing.h routing.c describer.c life.h life.c options.h options.c owner.h owner.c
                        client.c""".split(),
