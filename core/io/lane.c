@@ -28,15 +28,15 @@ void rdl__lane_settle(struct rdl__lane *lane, struct rdl__req *req, int rc, stru
     req->state = RDL__REQ_SETTLED;
     req->rc = rc;
     if (rdl__req_loops(req)) {
-        lane->loop_owed--;
+        lane->loop_count--;
         rdl__list_push_back(&lane->settled, &req->link);
         if (lane->role == RDL__ROLE_CALLER) /* a caller has read the reply, but ops->done runs on the loop */
             rdl__loop_post(lane->node->loop, &lane->attend);
         return;
     }
     if (rdl__req_detached(req)) {
-        lane->detached--;
-        lane->tended = lane->tended && lane->detached > 0;
+        lane->detached_count--;
+        lane->tended = lane->tended && lane->detached_count > 0;
     }
     rdl__list_push_back(wake, &req->link);
 }
@@ -117,7 +117,7 @@ void rdl__lane_empty_out(struct rdl__lane *lane)
     lane->out = small;
 }
 
-bool rdl__lane_has_room(struct rdl__lane *lane)
+bool rdl__lane_make_room(struct rdl__lane *lane)
 {
     bool room;
 
@@ -256,7 +256,7 @@ int64_t rdl__lane_stalls_at(const struct rdl__lane *lane)
     if (lane->live == NULL || rdl__list_empty(&lane->sent))
         return RDL__NEVER;
     return rdl__after_ms(oldest->sent_at > lane->heard_at ? oldest->sent_at : lane->heard_at,
-                         2 * lane->node->config.command_timeout_ms + (lane->has_more ? RDL__LANE_MORE_MS : 0));
+                         2 * lane->node->config.command_timeout_ms + (lane->had_more ? RDL__LANE_MORE_MS : 0));
 }
 
 const char *rdl__lane_received(struct rdl__lane *lane, ssize_t n, int64_t at, struct rdl__link *wake)
@@ -282,7 +282,7 @@ enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, c
     if (req->state == RDL__REQ_SETTLED)
         return RDL__SETTLED;
     if (rdl__req_loops(req))
-        lane->loop_owed--;
+        lane->loop_count--;
     if (!in_place) {
         if (on_wire)
             pass_over(lane, req->link.next, req->skip + req->owed);
@@ -295,7 +295,7 @@ enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, c
         req->eval = false;
     }
     if (in_place) {
-        lane->loop_owed++;
+        lane->loop_count++;
     } else if (successor != NULL && unsure) {
         req->asking = false; /* the server will redirect it if need be */
         rdl__lane_enqueue(lane, req);
