@@ -68,19 +68,19 @@ static inline void rdl__parker_init(struct rdl__parker *p)
 /* Add bits (not 0) and wake the owner. @thread any */
 void rdl__parker_post(struct rdl__parker *p, uint32_t bits);
 
-/* The owners who were posted to and are to be woken, by the rooms in which they sleep: each room is one call of the
+/* The owners who were posted to and are to be woken, by the rows in which they sleep: each row is one call of the
  * kernel. */
 enum { RDL__WAKES = 8 };
 
 struct rdl__wakes {
-    size_t n; /* rooms; 0 at first, when the rest need not be set */
+    size_t n; /* rows; 0 at first, when the rest need not be set */
     struct rdl__wakes_in {
-        uint32_t room;
+        uint32_t row;
         uint32_t seats; /* one bit each */
     } in[RDL__WAKES];
 };
 
-/* As rdl__parker_post, but the owner is woken by rdl__wakes_send, or before, if more rooms are added than there is
+/* As rdl__parker_post, but the owner is woken by rdl__wakes_send, or before, if more rows are added than there is
  * space for. @thread any */
 void rdl__parker_post_with(struct rdl__parker *p, uint32_t bits, struct rdl__wakes *wakes);
 /* Wake them, and begin anew. @thread any */

@@ -237,7 +237,7 @@ void rdl__handle_drop(rdl_lock_t *lock)
     if (last)
         rdl__table_remove(&client->names, &name->node);
     rdl__mutex_unlock(&client->names_mu);
-    if (last && rdl__news_lingers(name->ops->news))
+    if (last && rdl__news_linger_ms(name->ops->news) > 0)
         rdl__client_sweep(client);
     if (last)
         rdl__record_forget_all(name);

@@ -28,15 +28,15 @@ void rdl__lane_settle(struct rdl__lane *lane, struct rdl__req *req, int rc, stru
     req->state = RDL__REQ_SETTLED;
     req->rc = rc;
     if (rdl__req_loops(req)) {
-        lane->loop_owed--;
+        lane->loop_count--;
         rdl__list_push_back(&lane->settled, &req->link);
         if (lane->role == RDL__ROLE_CALLER) /* a caller has read the reply, but ops->done runs on the loop */
             rdl__loop_post(lane->node->loop, &lane->attend);
         return;
     }
     if (rdl__req_detached(req)) {
-        lane->detached--;
-        lane->tended = lane->tended && lane->detached > 0;
+        lane->detached_count--;
+        lane->tended = lane->tended && lane->detached_count > 0;
     }
     rdl__list_push_back(wake, &req->link);
 }
@@ -91,7 +91,7 @@ static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link 
             rdl__lane_settle(lane, req, RDL_ENOMEM, wake);
             continue;
         }
-        if (!rdl__lane_owed(lane))
+        if (!rdl__lane_unanswered(lane))
             lane->silent_since = now;
         req->sent_at = now;
         req->state = RDL__REQ_SENT;
@@ -119,7 +119,7 @@ void rdl__lane_empty_out(struct rdl__lane *lane)
     lane->out = small;
 }
 
-bool rdl__lane_has_room(struct rdl__lane *lane)
+bool rdl__lane_make_room(struct rdl__lane *lane)
 {
     bool room;
 
@@ -253,10 +253,10 @@ static const char *take_bytes(struct rdl__lane *lane, size_t len, int64_t now, s
 int64_t rdl__lane_stalls_at(const struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);
-    if (lane->live == NULL || !rdl__lane_owed(lane))
+    if (lane->live == NULL || !rdl__lane_unanswered(lane))
         return RDL__NEVER;
     return rdl__after_ms(lane->silent_since,
-                         2 * lane->node->config.command_timeout_ms + (lane->has_more ? RDL__LANE_MORE_MS : 0));
+                         2 * lane->node->config.command_timeout_ms + (lane->had_more ? RDL__LANE_MORE_MS : 0));
 }
 
 const char *rdl__lane_received(struct rdl__lane *lane, ssize_t n, int64_t at, struct rdl__link *wake)
@@ -282,7 +282,7 @@ enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, c
     if (req->state == RDL__REQ_SETTLED)
         return RDL__SETTLED;
     if (rdl__req_loops(req))
-        lane->loop_owed--;
+        lane->loop_count--;
     if (!in_place) {
         if (on_wire)
             pass_over(lane, req->link.next, req->skip + req->owed);
@@ -295,7 +295,7 @@ enum rdl__outcome rdl__lane_drop(struct rdl__lane *lane, struct rdl__req *req, c
         req->eval = false;
     }
     if (in_place) {
-        lane->loop_owed++;
+        lane->loop_count++;
     } else if (successor != NULL && unsure) {
         req->asking = false; /* the server will redirect it if need be */
         rdl__lane_enqueue(lane, req);

@@ -32,11 +32,10 @@ static void give_to_loop(struct rdl__lane *lane)
     rdl__assert_locked(&lane->mu);
     if (lane->role != RDL__ROLE_LOOP)
         rdl__loop_post(lane->node->loop, &lane->attend);
-    lane->role = RDL__ROLE_LOOP;
-    lane->leader = NULL;
+    rdl__lane_set_role(lane, RDL__ROLE_LOOP, NULL);
 }
 
-/* The first request on the list for which a thread blocks, if none is the loop's; or NULL. */
+/* The first request on the list that somebody waits for: a thread, if none there is the loop's; or NULL. */
 static struct rdl__req *first_caller(const struct rdl__link *list)
 {
     for (struct rdl__link *l = list->next; l != list; l = l->next)
@@ -62,12 +61,10 @@ void rdl__lane_pass_role(struct rdl__lane *lane)
     if (lane->live == NULL || lane->closed || rdl__lane_loop_reads(lane)) {
         give_to_loop(lane);
     } else if (first != NULL) {
-        lane->role = RDL__ROLE_CALLER;
-        lane->leader = first;
+        rdl__lane_set_role(lane, RDL__ROLE_CALLER, first);
         rdl__parker_post(&lane->leader->park, RDL__POST_LEAD);
     } else if (lane->tail_skip == 0 && rdl__list_empty(&lane->queued) && !rdl__lane_out_pending(lane)) {
-        lane->role = RDL__ROLE_NONE;
-        lane->leader = NULL;
+        rdl__lane_set_role(lane, RDL__ROLE_NONE, NULL);
     } else {
         give_to_loop(lane);
     }
@@ -95,8 +92,7 @@ ssize_t rdl__lane_poll(struct rdl__lane *lane, struct rdl__lane_conn *lc, struct
     if (most <= 0 || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
         return 0;
     n = rdl__conn_recv(&lc->conn, lane->recv, RDL__CONN_RECV, now, now);
-    if (n !=
-        0) { /* the answer was there already, perhaps because the server ran on this core: polling gained nothing */
+    if (n != 0) { /* it was there already, perhaps because the server ran on this core: polling gained nothing */
         atomic_store_explicit(&node->polling, false, memory_order_release);
         return n;
     }
@@ -158,14 +154,14 @@ void rdl__lane_leader_received(struct rdl__lane *lane, ssize_t n, int64_t at, st
     rdl__assert_locked(&lane->mu);
     lane->reading = false;
     if ((wrong = rdl__lane_received(lane, n, at, wake)) != NULL)
-        rdl__lane_sever(lane, wrong);
+        rdl__lane_break(lane, wrong);
 }
 
 /* Write and read for all callers until `self` is settled, or a receive that began when it had waited long enough has
- * brought no answer. The role is still this thread's on
- * return, or the loop's if the connection broke. It is passed on when all who have been answered are awake: what these
- * ask for next is then written together (write_or_leave), the rest of it by the next leader, who is woken last. While
- * they are woken the role may be taken away, and come back with another connection.
+ * brought no answer. The role is still this thread's on return, or the loop's if the connection broke. It is passed on
+ * when all who have been answered are awake: what these ask for next is then written together (write_or_leave), the
+ * rest of it by the next leader, who is woken last. While they are woken the role may be taken away, and come back with
+ * another connection.
  * @thread the leader  @locks mu, released while sending, receiving and waking */
 static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline)
 {
@@ -203,8 +199,7 @@ static void lead(struct rdl__lane *lane, struct rdl__req *self, int64_t deadline
             note_sleep(lane, now - began);
         rdl__mutex_lock(&lane->mu);
         rdl__lane_leader_received(lane, n, n != 0 ? now : began, &wake);
-        if (wake.next == &self->link &&
-            wake.prev == &self->link) { /* the usual case: only the leader's own answer came */
+        if (wake.next == &self->link && wake.prev == &self->link) { /* as usual: only the leader's own answer came */
             rdl__list_remove(&self->link);
             rdl__parker_mark(&self->park, RDL__POST_SETTLED);
         } else if (!rdl__list_empty(&wake)) {
@@ -274,8 +269,7 @@ static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *
         rdl__loop_post(lane->node->loop, &lane->attend);
     while (outcome == RDL__SETTLED && req->state != RDL__REQ_SETTLED) {
         if (lane->role == RDL__ROLE_NONE || lane->leader == req) {
-            lane->role = RDL__ROLE_CALLER;
-            lane->leader = req;
+            rdl__lane_set_role(lane, RDL__ROLE_CALLER, req);
             lead(lane, req, deadline);
         } else {
             int64_t until;
@@ -332,10 +326,10 @@ void rdl__lane_detach(struct rdl__lane *lane, struct rdl__req *req)
         return;
     }
     rdl__lane_enqueue(lane, req);
-    watch = !lane->watched;
-    lane->watched = true;
+    watch = !lane->tend_set;
+    lane->tend_set = true;
     if (watch)
-        rdl__loop_post(lane->node->loop, &lane->watch);
+        rdl__loop_post(lane->node->loop, &lane->set_tend);
     if (lane->live == NULL)
         rdl__loop_post(lane->node->loop, &lane->attend);
     else if (lane->role != RDL__ROLE_CALLER || lane->reading || enough_queued(lane))

@@ -12,8 +12,9 @@
 
 #include <string.h>
 
-#define THIS_RUN 32 /* the most that are kept severed of the server's present run: the next connection kills them all  \
-                     */
+#define THIS_RUN                                                                                                       \
+    32 /* the most that are kept severed of the server's present run: the next connection kills them all               \
+        */
 #define OTHER_RUNS 16 /* and of its other runs */
 
 static const struct rdl__req_ops kill_ops;
@@ -64,7 +65,7 @@ static void queue_kill(struct rdl__lane *lane, struct rdl__lane_conn *lc)
     rdl__req_init(&lc->kill, &kill_ops);
     lc->kill.state = RDL__REQ_QUEUED;
     rdl__list_push_front(&lane->queued, &lc->kill.link);
-    lane->loop_owed++;
+    lane->loop_count++;
 }
 
 /* Without memory it is sent again after a pause, before anything else; or made anew on the next connection. */
@@ -125,14 +126,14 @@ void rdl__lane_drop_kills(struct rdl__lane *lane)
         if (kill->state == RDL__REQ_QUEUED || kill->state == RDL__REQ_SENT) {
             rdl__list_remove(&kill->link);
             kill->state = RDL__REQ_IDLE;
-            lane->loop_owed--;
+            lane->loop_count--;
         }
     }
 }
 
 /* ---- broken connections ----------------------------------------------------------------------------------------- */
 
-void rdl__lane_sever(struct rdl__lane *lane, const char *why)
+void rdl__lane_break(struct rdl__lane *lane, const char *why)
 {
     struct rdl__lane_conn *lc = lane->live;
     char server[sizeof lane->node->place];
@@ -140,7 +141,7 @@ void rdl__lane_sever(struct rdl__lane *lane, const char *why)
     rdl__assert_locked(&lane->mu);
     rdl__sock_shutdown(&lc->conn.sock);
     rdl__lane_drop_kills(lane);
-    lc->owed = rdl__lane_owed(lane);
+    lc->unanswered = rdl__lane_unanswered(lane);
     rdl__list_push_back(&lane->broken, &lc->link);
     lane->live = NULL;
     for (struct rdl__link *l = lane->sent.next; l != &lane->sent; l = l->next) {
@@ -154,8 +155,7 @@ void rdl__lane_sever(struct rdl__lane *lane, const char *why)
     lane->tail_skip = 0;
     if (!lane->writing)
         rdl__lane_empty_out(lane);
-    lane->role = RDL__ROLE_LOOP;
-    lane->leader = NULL;
+    rdl__lane_set_role(lane, RDL__ROLE_LOOP, NULL);
     rdl__node_server(lane->node, server, sizeof server);
     rdl__mutex_lock(&lane->node->mu);
     (void)rdl__err_set(&lane->node->last_error, RDL_ECONN, "%s: connection lost: %s", server, why);
@@ -178,11 +178,11 @@ void rdl__lane_close_broken(struct rdl__lane *lane, int64_t now)
         rdl__conn_close(&lc->conn);
         if (!lane->closed)
             rdl__node_broke(lane->node, lc->conn.up_at, lc->refused, now);
-        if (lc->owed && can_be_killed(lc)) {
+        if (lc->unanswered && can_be_killed(lc)) {
             rdl__list_push_back(&lane->severed, &lc->link);
             continue;
         }
-        if (lc->owed)
+        if (lc->unanswered)
             atomic_store(&lane->node->kill_refused, true);
         rdl__lane_conn_free(lc);
     }

@@ -38,8 +38,8 @@ bool rdl__fan_send(struct rdl__fan *fan, struct rdl__lane *lane, struct rdl__req
         fan->at[fan->n].lane = lane;
         fan->at[fan->n++].req = req;
         rdl__lane_enqueue(lane, req);
-        lane->leader = lane->role == RDL__ROLE_NONE ? req : lane->leader;
-        lane->role = RDL__ROLE_CALLER;
+        if (lane->role == RDL__ROLE_NONE)
+            rdl__lane_set_role(lane, RDL__ROLE_CALLER, req);
         atomic_fetch_add_explicit(&lane->node->callers, 1, memory_order_relaxed);
     } else if (lane->live == NULL && !lane->closed && !lane->wanted) {
         lane->wanted = true;
@@ -157,7 +157,7 @@ bool rdl__fan_leave(struct rdl__fan *fan, unsigned i, const struct rdl__req_ops 
     settled = req->state == RDL__REQ_SETTLED;
     if (!settled) {
         req->ops = ops;
-        lane->loop_owed++;
+        lane->loop_count++;
         rdl__loop_post(lane->node->loop, task);
     }
     if (lane->leader == req)

@@ -33,43 +33,53 @@ struct rdl__lane_conn {
     struct rdl__lane *lane;
     struct rdl__link link; /* on the lane's broken or severed list */
     struct rdl__req kill;
-    bool owed;    /* something sent on it was unanswered when it broke */
-    bool refused; /* the server is a replica */
+    bool unanswered; /* something sent on it was, when it broke */
+    bool refused;    /* the server is a replica */
 };
 
 struct rdl__lane {
     /* immutable */
     struct rdl__node *node;
-    bool kept_up;
     void (*on_event)(void *arg, enum rdl__lane_event event, int64_t now);
     void *on_event_arg;
+    bool kept_up;
 
     /* any thread, under mu */
     struct rdl__mutex mu;
-    bool closed;
-    bool on_demand;      /* connect only for a request, even if kept_up */
-    bool wanted;         /* a fan would have used it, had it been connected */
-    bool writing;        /* a thread is in rdl__lane_flush */
-    bool reading;        /* the leader is in recv, or about to call it */
-    bool has_more;       /* it has had a request with `more`: what is given up or skipped may be one, too */
-    unsigned expected;   /* callers that were woken together, less those that have come since, whoever they are */
-    int64_t expected_by; /* until when who comes leaves the writing to them (lane_callers.c, write_or_leave) */
-    enum rdl__lane_role role;
-    struct rdl__req *leader;     /* RDL__ROLE_CALLER: the request whose thread reads; else NULL */
+
+    /* under mu: its connections */
     struct rdl__lane_conn *live; /* NULL: down */
+    struct rdl__link broken;     /* connections to be closed */
+    struct rdl__link severed;    /* closed, with an unanswered KILL each, the newest last */
+    bool closed;
+    bool on_demand; /* connect only for a request, even if kept_up */
+    bool wanted;    /* a fan would have used it, had it been connected */
+
+    /* under mu: its requests */
+    unsigned loop_count;     /* how many on the lists are the loop's */
+    unsigned detached_count; /* and how many are detached */
+    uint32_t tail_skip;      /* how many replies to skip after the last of `sent` */
     struct rdl__link queued;
     struct rdl__link sent;
-    uint32_t tail_skip;  /* how many replies to skip after the last of `sent` */
-    unsigned loop_owed;  /* how many requests on the lists are the loop's */
-    unsigned detached;   /* and how many are detached */
-    bool watched;        /* the loop will look whether somebody reads their answers */
-    bool tended;         /* nobody did: the loop reads until all are answered */
+    struct rdl__link settled; /* the loop's, waiting for ops->done */
+
+    /* under mu: who writes */
     struct rdl__buf out; /* encoded requests; the first out_sent bytes are sent. The writer's alone while `writing` */
     size_t out_sent;
-    int64_t silent_since;     /* bytes came, or the first was sent of what is not answered; the later of these */
-    struct rdl__link settled; /* the loop's requests, waiting for ops->done */
-    struct rdl__link broken;  /* connections to be closed */
-    struct rdl__link severed; /* closed, with an unanswered KILL each, the newest last */
+    int64_t expected_by; /* until when who comes leaves the writing to others (lane_callers.c, write_or_leave): */
+    unsigned expected;   /* callers that were woken together, less those that have come since, whoever they are */
+    bool writing;        /* a thread is in rdl__lane_flush */
+
+    /* under mu: who reads */
+    bool reading;             /* the leader is in recv, or about to call it */
+    bool tend_set;            /* the loop will look whether somebody reads what is detached: `tend` */
+    bool tended;              /* nobody did: the loop reads until all of that is answered */
+    struct rdl__req *leader;  /* RDL__ROLE_CALLER: the request whose thread reads; else NULL */
+    enum rdl__lane_role role; /* set with `leader` by rdl__lane_set_role */
+
+    /* under mu: whether the server is silent (rdl__lane_stalls_at) */
+    bool had_more; /* a request had `more`: those whose replies are skipped are on no list, and may be ones, too */
+    int64_t silent_since; /* bytes came, or the first was sent of what is not answered; the later of these */
 
     /* loop thread only */
     struct rdl__lane_conn *making; /* a connection that is being made */
@@ -78,7 +88,7 @@ struct rdl__lane {
     struct rdl__timer stall; /* the server has not answered for too long */
     struct rdl__timer memory_retry;
     struct rdl__timer silence; /* nothing was heard for ping_interval_ms */
-    struct rdl__task watch;    /* look after detached requests from now on */
+    struct rdl__task set_tend; /* for the first detached request */
     struct rdl__timer tend;
     struct rdl__req ping;
     bool connected_once;
@@ -105,7 +115,7 @@ static inline bool rdl__req_detached(const struct rdl__req *req)
 static inline bool rdl__lane_loop_reads(const struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);
-    return lane->loop_owed > 0 || (lane->tended && lane->detached > 0);
+    return lane->loop_count > 0 || lane->tended;
 }
 
 /* @locks mu */
@@ -113,16 +123,25 @@ static inline void rdl__lane_enqueue(struct rdl__lane *lane, struct rdl__req *re
 {
     rdl__assert_locked(&lane->mu);
     req->state = RDL__REQ_QUEUED;
-    lane->has_more |= req->ops->more > 0;
+    lane->had_more |= req->ops->more > 0;
     rdl__list_push_back(&lane->queued, &req->link);
     if (rdl__req_loops(req))
-        lane->loop_owed++;
+        lane->loop_count++;
     else if (rdl__req_detached(req))
-        lane->detached++;
+        lane->detached_count++;
+}
+
+/* `leader`: of RDL__ROLE_CALLER alone.  @locks mu */
+static inline void rdl__lane_set_role(struct rdl__lane *lane, enum rdl__lane_role role, struct rdl__req *leader)
+{
+    rdl__assert_locked(&lane->mu);
+    assert((role == RDL__ROLE_CALLER) == (leader != NULL));
+    lane->role = role;
+    lane->leader = leader;
 }
 
 /* Are answers to come, be they of requests that were given up?  @locks mu */
-static inline bool rdl__lane_owed(const struct rdl__lane *lane)
+static inline bool rdl__lane_unanswered(const struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);
     return !rdl__list_empty(&lane->sent) || lane->tail_skip > 0;
@@ -150,7 +169,7 @@ void rdl__lane_empty_out(struct rdl__lane *lane);
 
 /* Make room in `out` for a few requests, so that what was taken on one lane can be released on another without
  * allocating. False: no memory.  @locks mu; no thread is writing */
-bool rdl__lane_has_room(struct rdl__lane *lane);
+bool rdl__lane_make_room(struct rdl__lane *lane);
 
 /* When the connection is given up if nothing comes until then, so that its requests can be repeated on another, and
  * what is asked next is not in vain; RDL__NEVER: nothing is unanswered.  @locks mu */
@@ -194,7 +213,7 @@ void rdl__lane_init_loop(struct rdl__lane *lane);
 
 /* The connection is broken: what was sent is in doubt, and goes back to the front of `queued` to be repeated. The loop
  * becomes the reader.  @thread the reader  @locks mu */
-void rdl__lane_sever(struct rdl__lane *lane, const char *why);
+void rdl__lane_break(struct rdl__lane *lane, const char *why);
 
 /* Close the connections that broke, and keep those whose requests may still run.  @thread loop  @locks mu */
 void rdl__lane_close_broken(struct rdl__lane *lane, int64_t now);

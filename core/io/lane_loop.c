@@ -35,7 +35,7 @@ static bool wants_conn(const struct rdl__lane *lane)
 /* @thread loop  @locks mu */
 static void start_conn(struct rdl__lane *lane, int64_t now)
 {
-    struct rdl__lane_conn *lc = rdl__lane_has_room(lane) ? rdl__zalloc(lane->node->mem, sizeof *lc) : NULL;
+    struct rdl__lane_conn *lc = rdl__lane_make_room(lane) ? rdl__zalloc(lane->node->mem, sizeof *lc) : NULL;
 
     rdl__assert_on_loop(lane->node->loop);
     rdl__assert_locked(&lane->mu);
@@ -59,8 +59,8 @@ static void stop_making(struct rdl__lane *lane)
     lane->making = NULL;
 }
 
-/* Report, once, that the connection is gone.  @thread loop  @locks none */
-static void report_down(struct rdl__lane *lane, bool wanted, int64_t now)
+/* Report, once, that the connection is gone; if that was not meant, to the log as well.  @thread loop  @locks none */
+static void report_down(struct rdl__lane *lane, bool meant, int64_t now)
 {
     rdl_err_t why;
 
@@ -68,7 +68,7 @@ static void report_down(struct rdl__lane *lane, bool wanted, int64_t now)
     if (!lane->told_up)
         return;
     lane->told_up = false;
-    if (!wanted && rdl__node_error(lane->node, RDL_ECONN, &why) < 0)
+    if (!meant && rdl__node_error(lane->node, RDL_ECONN, &why) < 0)
         rdl__log_again(lane->node->sinks, RDL_LOG_WARN, &lane->node->told, now, "%s", why.message);
     if (lane->on_event != NULL)
         lane->on_event(lane->on_event_arg, RDL__LANE_DOWN, now);
@@ -120,7 +120,7 @@ static void watch_conn(struct rdl__lane *lane)
 }
 
 /* @thread loop  @locks mu */
-static void watch_stall(struct rdl__lane *lane)
+static void set_stall(struct rdl__lane *lane)
 {
     int64_t at = lane->role == RDL__ROLE_LOOP ? rdl__lane_stalls_at(lane) : RDL__NEVER;
 
@@ -133,12 +133,23 @@ static void watch_stall(struct rdl__lane *lane)
 }
 
 /* Declare the connection broken, and stop watching it.  @thread loop  @locks mu */
-static void sever(struct rdl__lane *lane, const char *why)
+static void break_live(struct rdl__lane *lane, const char *why)
 {
     rdl__assert_on_loop(lane->node->loop);
     rdl__assert_locked(&lane->mu);
     rdl__conn_watch(&lane->live->conn, 0);
-    rdl__lane_sever(lane, why);
+    rdl__lane_break(lane, why);
+}
+
+/* The same, whoever reads: a leader returns from recv, and finds the connection broken.  @thread loop  @locks mu */
+static void end_live(struct rdl__lane *lane, const char *why)
+{
+    rdl__assert_on_loop(lane->node->loop);
+    rdl__assert_locked(&lane->mu);
+    if (lane->role == RDL__ROLE_CALLER)
+        rdl__sock_shutdown(&lane->live->conn.sock);
+    else
+        break_live(lane, why);
 }
 
 /* rdl__lane_received of the loop.  @thread loop  @locks mu */
@@ -149,7 +160,7 @@ static void loop_received(struct rdl__lane *lane, ssize_t n, int64_t at, struct 
     rdl__assert_on_loop(lane->node->loop);
     rdl__assert_locked(&lane->mu);
     if (wrong != NULL)
-        sever(lane, wrong);
+        break_live(lane, wrong);
 }
 
 /* Receive what is there. If it is nothing, for too long, that is the connection's end.  @thread loop  @locks none */
@@ -228,10 +239,10 @@ static void attend(struct rdl__lane *lane, int64_t now)
     closed = lane->closed;
     on_demand = lane->on_demand;
     if (lane->role == RDL__ROLE_NONE && rdl__lane_loop_reads(lane))
-        lane->role = RDL__ROLE_LOOP;
+        rdl__lane_set_role(lane, RDL__ROLE_LOOP, NULL);
     if (lane->role == RDL__ROLE_LOOP && lane->live != NULL) {
         if (closed)
-            rdl__lane_sever(lane, "the client is closed");
+            break_live(lane, "the client is closed");
         else
             rdl__lane_flush(lane, NULL, now);
         poll_on_loop(lane);
@@ -245,7 +256,7 @@ static void attend(struct rdl__lane *lane, int64_t now)
         settle_misrouted(lane, &wake);
     rdl__lane_close_broken(lane, now);
     watch_conn(lane);
-    watch_stall(lane);
+    set_stall(lane);
     if (down && may_start(lane) && wants_conn(lane))
         start_conn(lane, now);
     rdl__mutex_unlock(&lane->mu);
@@ -280,30 +291,36 @@ static void on_stall(struct rdl__timer *timer, int64_t now)
 
 /* ---- detached requests ------------------------------------------------------------------------------------------ */
 
+static const struct rdl__req *first_detached(const struct rdl__link *list)
+{
+    for (const struct rdl__link *l = list->next; l != list; l = l->next)
+        if (rdl__req_detached(rdl__container(l, struct rdl__req, link)))
+            return rdl__container(l, struct rdl__req, link);
+    return NULL;
+}
+
 /* As long as callers come they read the answers. If one has not been read for a while, the loop reads. It is woken for
  * the first detached request, and looks every RDL__LANE_TEND_MS until it finds none: not for each one. */
 static void on_tend(struct rdl__timer *timer, int64_t now)
 {
     struct rdl__lane *lane = rdl__container(timer, struct rdl__lane, tend);
-    struct rdl__link *l;
+    const struct rdl__req *first;
     bool old;
 
     rdl__mutex_lock(&lane->mu);
-    for (l = lane->sent.next; l != &lane->sent && !rdl__req_detached(rdl__container(l, struct rdl__req, link));)
-        l = l->next;
-    old =
-        l != &lane->sent && now >= rdl__after_ms(rdl__container(l, struct rdl__req, link)->sent_at, RDL__LANE_TEND_MS);
-    lane->watched = lane->detached > 0 && !lane->closed;
-    if (lane->watched)
+    first = first_detached(&lane->sent);
+    old = first != NULL && now >= rdl__after_ms(first->sent_at, RDL__LANE_TEND_MS);
+    lane->tend_set = lane->detached_count > 0 && !lane->closed;
+    if (lane->tend_set)
         rdl__loop_timer(lane->node->loop, &lane->tend, rdl__after_ms(now, RDL__LANE_TEND_MS));
     rdl__mutex_unlock(&lane->mu);
     if (old)
         rdl__lane_tend(lane, now);
 }
 
-static void on_watch(struct rdl__task *task, int64_t now)
+static void on_set_tend(struct rdl__task *task, int64_t now)
 {
-    struct rdl__lane *lane = rdl__container(task, struct rdl__lane, watch);
+    struct rdl__lane *lane = rdl__container(task, struct rdl__lane, set_tend);
 
     rdl__mutex_lock(&lane->mu);
     if (!lane->closed)
@@ -315,7 +332,7 @@ void rdl__lane_tend(struct rdl__lane *lane, int64_t now)
 {
     rdl__assert_on_loop(lane->node->loop);
     rdl__mutex_lock(&lane->mu);
-    lane->tended = lane->detached > 0;
+    lane->tended = lane->detached_count > 0;
     rdl__mutex_unlock(&lane->mu);
     attend(lane, now);
 }
@@ -395,7 +412,7 @@ static void on_conn_up(struct rdl__conn *conn, int64_t now)
     rdl__mutex_lock(&lane->mu);
     rdl__lane_queue_kills(lane, lc);
     lane->live = lc;
-    lane->role = RDL__ROLE_LOOP;
+    rdl__lane_set_role(lane, RDL__ROLE_LOOP, NULL);
     lane->wanted = false;
     lane->silent_since = now;
     rdl__mutex_unlock(&lane->mu);
@@ -422,19 +439,15 @@ static void on_conn_failed(struct rdl__conn *conn, const rdl_err_t *why, int64_t
     attend(lane, now);
 }
 
-/* The node has moved to another server: unanswered requests follow. A leader that blocks in recv is woken, and finds
- * the connection broken. */
+/* The node has moved to another server: unanswered requests follow. */
 static void on_conn_moved(struct rdl__conn *conn, int64_t now)
 {
     struct rdl__lane_conn *lc = rdl__container(conn, struct rdl__lane_conn, conn);
     struct rdl__lane *lane = lc->lane;
 
     rdl__mutex_lock(&lane->mu);
-    if (lane->live == lc && lane->role == RDL__ROLE_CALLER) {
-        rdl__sock_shutdown(&conn->sock);
-    } else if (lane->live == lc) {
-        sever(lane, "another server has taken over");
-    }
+    if (lane->live == lc)
+        end_live(lane, "another server has taken over");
     rdl__mutex_unlock(&lane->mu);
     attend(lane, now);
 }
@@ -449,7 +462,7 @@ void rdl__lane_init_loop(struct rdl__lane *lane)
     rdl__timer_init(&lane->stall, on_stall);
     rdl__timer_init(&lane->memory_retry, on_memory_retry);
     rdl__timer_init(&lane->silence, on_silence);
-    rdl__task_init(&lane->watch, on_watch);
+    rdl__task_init(&lane->set_tend, on_set_tend);
     rdl__timer_init(&lane->tend, on_tend);
 }
 
@@ -471,7 +484,7 @@ void rdl__lane_reroute(struct rdl__lane *lane, int64_t now)
 static bool idle(const struct rdl__lane *lane)
 {
     rdl__assert_locked(&lane->mu);
-    return rdl__list_empty(&lane->queued) && !rdl__lane_owed(lane) && !rdl__lane_out_pending(lane);
+    return rdl__list_empty(&lane->queued) && !rdl__lane_unanswered(lane) && !rdl__lane_out_pending(lane);
 }
 
 void rdl__lane_on_demand(struct rdl__lane *lane, bool on_demand, int64_t now)
@@ -483,7 +496,7 @@ void rdl__lane_on_demand(struct rdl__lane *lane, bool on_demand, int64_t now)
     lane->on_demand = on_demand;
     unused = on_demand && idle(lane);
     if (unused && lane->live != NULL && lane->role != RDL__ROLE_CALLER && !lane->writing)
-        sever(lane, "it was not used");
+        break_live(lane, "it was not used");
     rdl__mutex_unlock(&lane->mu);
     if (unused)
         stop_making(lane);
@@ -508,12 +521,8 @@ void rdl__lane_close(struct rdl__lane *lane, int64_t now)
     rdl__list_init(&wake);
     rdl__mutex_lock(&lane->mu);
     lane->closed = true;
-    if (lane->live != NULL) {
-        if (lane->role == RDL__ROLE_CALLER)
-            rdl__sock_shutdown(&lane->live->conn.sock); /* the leader returns from recv, and severs */
-        else
-            sever(lane, "the client is closed");
-    }
+    if (lane->live != NULL)
+        end_live(lane, "the client is closed");
     rdl__lane_drop_kills(lane);
     settle_all(lane, &lane->sent, &wake);
     settle_all(lane, &lane->queued, &wake);

@@ -55,7 +55,7 @@ struct rdl__loop {
     struct rdl__link mailbox;
     int64_t armed;          /* what clock_fd is set to; the loop thread's while it is awake */
     _Atomic uint32_t sleep; /* odd: it sleeps; read without mu */
-    bool asleep;            /* it sleeps, and nobody has woken it yet */
+    bool needs_poke;        /* it sleeps, and nobody has woken it yet */
     bool stopping;
 };
 
@@ -123,7 +123,7 @@ static void on_after_sleep(struct ev_loop *ev, struct ev_check *w, int revents)
     (void)ev;
     (void)revents;
     rdl__mutex_lock(&loop->mu);
-    loop->asleep = false;
+    loop->needs_poke = false;
     if (atomic_load(&loop->sleep) % 2 != 0)
         (void)atomic_fetch_add(&loop->sleep, 1);
     rdl__mutex_unlock(&loop->mu);
@@ -207,7 +207,7 @@ static void on_before_sleep(struct ev_loop *ev, struct ev_prepare *w, int revent
     arm(loop);
     rdl__mutex_lock(&loop->mu);
     more = !rdl__list_empty(&loop->mailbox);
-    loop->asleep = !more;
+    loop->needs_poke = !more;
     if (!more)
         (void)atomic_fetch_add(&loop->sleep, 1);
     if (loop->stopping && !more)
@@ -365,8 +365,8 @@ struct rdl__loop *rdl__loop_stop(struct rdl__loop *loop)
 static void post_and_unlock(struct rdl__loop *loop, struct rdl__task *task, bool wake)
 {
     rdl__assert_locked(&loop->mu);
-    wake = wake && loop->asleep && !rdl__link_on(&task->link);
-    loop->asleep = loop->asleep && !wake;
+    wake = wake && loop->needs_poke && !rdl__link_on(&task->link);
+    loop->needs_poke = loop->needs_poke && !wake;
     if (!rdl__link_on(&task->link))
         rdl__list_push_back(&loop->mailbox, &task->link);
     rdl__mutex_unlock(&loop->mu);

@@ -6,17 +6,17 @@
  * when others wait already. ops->go tells it to try; it reports when its try is sent or refused, and when it leaves.
  * This module touches no socket and reads no clock: it uses the subscriber and the loop's timers.
  *
- * What a message means, and so which waiters it wakes, differs by channel (enum rdl__news). Where there are many of
+ * What a message means, and so which waiters it wakes, differs by channel (waiters_news.h). Where there are many of
  * what is waited for, each waiter has a wish, how many it wants, and each answer to a try says how many are free
  * (rdl__waiter_told).
  *
- * Beside the waiters there may be listeners (the listen verb), which do not want the lock: they are woken by every
- * message and every acknowledged subscription, and do not make others wait.
+ * Beside the waiters there may be hearers, which do not want the lock: they are woken by every message and every
+ * acknowledged subscription, and do not make others wait. They are listeners (the listen verb's calls) and ears.
  *
- * A client's own channel (RDL__NEWS_NAMED) may have an ear: a listener on the lock's channel, until it is closed or the
- * own channel ends (waiters.c, set_ear). What it hears counts as heard here. It is there for one of three reasons (enum
- * rdl__ear): the `ear` of a line at the server (protocol.md, 5, rule 17) is the client whose ear is there for all in
- * line; others' are for themselves (rule 11).
+ * A client's own channel (RDL__NEWS_NAMED) may have an ear: a hearer on the lock's channel, until it is closed or the
+ * own channel ends (waiters_ear.c). What it hears counts as heard on the own channel. It is there for one of three
+ * reasons (enum rdl__ear): the `ear` of a line at the server (protocol.md, 5, rule 17) is the client whose ear is there
+ * for all in line; others' are for themselves (rule 11).
  *
  * A channel of one waiter's own, or one client's, stays subscribed for a while after the waiter has left (it lingers),
  * so that it need not subscribe again. A shared channel does not linger, because then each release would be sent to
@@ -29,17 +29,16 @@
 #include "core/base/table.h"
 #include "core/io/loop.h"
 #include "core/io/subscriber.h"
+#include "core/service/waiters_news.h"
 
-#define RDL__HINT_MAX_MS 5000      /* the longest sleep without a try */
-#define RDL__LOOK_MS 100           /* who is next in line looks when another was woken so long ago */
-#define RDL__TURN_MS 4             /* who is woken when it is others' turn tries after so long */
-#define RDL__EAR_LOST 12           /* an ear that has heard so many releases for nothing listens anew */
-#define RDL__EAR_MS 5000           /* an ear that hears nobody is kept so long */
-#define RDL__LINGER_MS 5000        /* how long a channel of one waiter's own lingers, */
-#define RDL__CLIENT_LINGER_MS 2000 /* and one of a client's own, or a writer's, */
-#define RDL__LINGER_HEARD 16       /* this one for so many messages at most, */
-#define RDL__LINGER_MAX 64         /* and how many do; the oldest is freed */
-#define RDL__MESSAGE_KEPT 64       /* bytes of a message that are kept */
+#define RDL__HINT_MAX_MS 5000   /* the longest sleep without a try */
+#define RDL__LOOK_MS 100        /* who is next in line looks when another was woken so long ago */
+#define RDL__TURN_MS 4          /* who is woken when it is others' turn tries after so long */
+#define RDL__STALE_EAR_HEARD 12 /* an ear that has heard so many releases for nothing listens anew */
+#define RDL__QUIET_EAR_MS 5000  /* an ear that hears nobody is kept so long */
+#define RDL__LINGER_HEARD 16    /* a writer's channel lingers for so many messages at most, */
+#define RDL__LINGER_MAX 64      /* and so many channels do; the oldest is freed */
+#define RDL__MESSAGE_KEPT 64    /* bytes of a message that are kept */
 
 struct rdl__channel;
 struct rdl__waiter;
@@ -54,59 +53,6 @@ struct rdl__waiter_ops {
     /* RDL__NEWS_NAMED: the channel was told that it is its turn, and nobody waits since one with these ops has left; or
      * it ends. False: the place may be that of somebody who is about to join, and tries then. May be NULL. */
     bool (*unheard)(struct rdl__waiters *waiters, const char *channel, size_t len);
-};
-
-/* What the messages of a channel mean: a value for each way of waking (protocol.md, 5), of which a type has one. All
- * waiters of a channel say the same, but for writers and readers. What else depends on it others ask by the functions
- * below; the values are for types' tables and waiters.c. */
-enum rdl__news {
-    RDL__NEWS_WAKE,   /* `0` wakes the first waiter, `1` all */
-    RDL__NEWS_TOTAL,  /* a number above 0: so many are free. It wakes, in order, all whose wishes fit */
-    RDL__NEWS_SOME,   /* a number above 0: some are free; the answer to the first waiter's try says how many */
-    RDL__NEWS_ALL,    /* any message wakes all */
-    RDL__NEWS_OWN,    /* any message is for the one waiter whose channel this is, which may read it
-                         (rdl__waiter_message) */
-    RDL__NEWS_ALONE,  /* any message wakes the first writer, such as this waiter, and the first reader */
-    RDL__NEWS_SHARED, /* the same, of a reader */
-    RDL__NEWS_NAMED,  /* the channel is this client's own: `0` wakes the first waiter, `3` after RDL__LOOK_MS, `4` after
-                         RDL__TURN_MS */
-    RDL__NEWS_NONE,   /* the name is not subscribed to: its waiters only share a timer */
-};
-
-/* Is each release published where all can hear it, so that composites may listen?  @thread any */
-static inline bool rdl__news_public(enum rdl__news news)
-{
-    return news != RDL__NEWS_OWN && news != RDL__NEWS_NONE;
-}
-
-/* Are the waiting calls of a process counted, and does a new one wait behind them without a first try? Not where each
- * may be let in at any time: by a message of its own, or beside others.  @thread any */
-static inline bool rdl__news_counted(enum rdl__news news)
-{
-    return news != RDL__NEWS_OWN && news != RDL__NEWS_SHARED;
-}
-
-/* Is a waiter let in beside others that have it?  @thread any */
-static inline bool rdl__news_shares(enum rdl__news news)
-{
-    return news == RDL__NEWS_SHARED;
-}
-
-/* Does a channel stay for a while after its waiter? Of those that many share only a writer's, to whom readers' comings
- * and goings say little.  @thread any */
-static inline bool rdl__news_lingers(enum rdl__news news)
-{
-    return news == RDL__NEWS_OWN || news == RDL__NEWS_NAMED || news == RDL__NEWS_ALONE;
-}
-
-/* RDL__NEWS_NAMED: is a client that is refused to have an ear, and what for? As the scripts answer it (protocol.md, 5,
- * rules 11 and 17). */
-enum rdl__ear {
-    RDL__EAR_NOT,
-    RDL__EAR_PEER,    /* for itself: the holder is a peer's, whose release is published on the lock's channel alone */
-    RDL__EAR_FOR_ALL, /* for all in line, until it is told RDL__EAR_NOT */
-    RDL__EAR_OUTSIDE, /* for itself, outside the line, which it may not enter: it minds also what wakes another by name
-                       */
 };
 
 struct rdl__waiter {
@@ -124,9 +70,9 @@ struct rdl__waiter {
     unsigned char own_tail; /* RDL__NEWS_NAMED: so much shorter is the name of the lock's channel */
     unsigned char ear_for;  /* likewise, set before it joins or is refused: an enum rdl__ear */
     bool entered : 1;       /* likewise: its refused try has left a place in the line beside the lock */
-    bool is_ear : 1;        /* a listener for such a channel */
+    bool is_ear : 1;        /* the ear of such a channel: a hearer */
     bool in_order : 1;      /* no waiter passes an earlier one, whatever they wish */
-    bool listens : 1;       /* a listener: at ops->go it goes back to sleep, or leaves */
+    bool listens : 1;       /* a listener, so a hearer: at ops->go it goes back to sleep, or leaves */
     bool woken : 1;         /* and its try was not answered since */
 };
 
@@ -179,8 +125,8 @@ static inline void rdl__waiter_init(struct rdl__waiter *w, const struct rdl__wai
 }
 
 /* Join and sleep until ops->go: when the subscription is acknowledged, a message comes, or hint_ms has passed
- * (RDL__NEWS_NONE: only the last of these). The name is copied. RDL_OK; 1: joined, and to try again at once (calling
- * rdl__waiter_sent); RDL_ENOMEM. */
+ * (of a name that is not subscribed to: only the last of these). The name is copied. RDL_OK; 1: joined, and to try
+ * again at once (calling rdl__waiter_sent); RDL_ENOMEM. */
 int rdl__waiter_join(struct rdl__waiters *ws, struct rdl__waiter *w, const char *name, size_t len, int64_t hint_ms,
                      int64_t now);
 
@@ -200,8 +146,8 @@ bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now);
  * nothing for one that has not joined. */
 void rdl__waiter_told(struct rdl__waiter *w, int64_t total);
 
-/* RDL__NEWS_OWN: the last message, cut at RDL__MESSAGE_KEPT bytes and not NUL-terminated; it may be about an earlier
- * wait. *ret_len 0: none yet, or the waiter has not joined. */
+/* The last message on a channel of its own, cut at RDL__MESSAGE_KEPT bytes and not NUL-terminated; it may be about an
+ * earlier wait. *ret_len 0: none yet, or the waiter has not joined. */
 const char *rdl__waiter_message(const struct rdl__waiter *w, size_t *ret_len);
 
 /* The first waiter of this channel should try again in hint_ms at the latest (below 0: unchanged). Does nothing for one

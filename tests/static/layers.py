@@ -1,20 +1,20 @@
 #!/usr/bin/python3 -I
 # SPDX-License-Identifier: MIT
-"""layers - the arrows between the rooms, checked.
+"""layers - the arrows between the folders, checked.
 
-A room may include what ROOMS says and nothing else: files of other rooms by their path from the top of the tree, public
-headers as <redlatch/...>, other libraries by the names in LIBRARIES. In a room with an ORDER a file includes only those
-before it. Beyond includes: no lock type's name appears in core, and only core/base reads a clock; a member of the
-lock types' table (core/call/type.h) that the tables of one file alone set is a type's matter in the engine, and so is a
-setting (core/call/name.h) that one type's file alone sets; but not the setting `own`, which the engine does not read,
-nor the member `other_end`, as the engine knows that a lock may have two ends. Likewise a flag of a verb
+A folder may include what FOLDERS says and nothing else: files of other folders by their path from the top of the tree,
+public headers as <redlatch/...>, other libraries by the names in LIBRARIES. In a folder with an ORDER a file includes
+only those before it. Beyond includes: no lock type's name appears in core, and only core/base reads a clock; a member
+of the lock types' table (core/call/type.h) that the tables of one file alone set is a type's matter in the engine, and
+so is a setting (core/call/name.h) that one type's file alone sets; but not the setting `own`, which the engine does not
+read, nor the member `other_end`, as the engine knows that a lock may have two ends. Likewise a flag of a verb
 (core/call/verb.h) that the verbs of one type's file alone set; but not a function, as a verb is its functions, and what
-one of them is for is said there and not in the engine. A value of an enum in the types' table which
-the tables of one file alone set is known to the module of the enum and to nobody else, and no value is set by nobody
-(decisions.md, Ways of waking are an enum). A file in no room is a mistake as well.
+one of them is for is said there and not in the engine. A value of an enum in the types' table which the tables of one
+file alone set is known to the module of the enum and to nobody else, and no value is set by nobody (decisions.md, Ways
+of waking are an enum). A file in no folder is a mistake as well.
 
 Before the tree, the check itself is tested: each entry of PLANTED is a line that breaks a rule, put into a tree of its
-own, and must be found; each entry of INNOCENT must not. A new room is one entry in ROOMS.
+own, and must be found; each entry of INNOCENT must not. A new folder is one entry in FOLDERS.
 """
 
 import collections
@@ -25,54 +25,55 @@ import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-# own: rooms whose files may be included. api: may it use the public headers. libraries: keys of LIBRARIES.
-Room = collections.namedtuple("Room", "own api libraries", defaults=((), True, ()))
+# own: folders whose files may be included. api: may it use the public headers. libraries: keys of LIBRARIES.
+Folder = collections.namedtuple("Folder", "own api libraries", defaults=((), True, ()))
 
 NET = ("threads", "sockets", "addresses", "descriptors")
 
-ROOMS = {
-    "include/redlatch": Room(),
-    "core/base": Room(own=("core/base",), libraries=("threads",)),
-    "core/wire": Room(own=("core/base", "core/wire"), libraries=("addresses",)),
-    "core/io": Room(own=("core/base", "core/wire", "core/io"),
+FOLDERS = {
+    "include/redlatch": Folder(),
+    "core/base": Folder(own=("core/base",), libraries=("threads",)),
+    "core/wire": Folder(own=("core/base", "core/wire"), libraries=("addresses",)),
+    "core/io": Folder(own=("core/base", "core/wire", "core/io"),
                     libraries=NET + ("ev", "hiredis", "openssl")),
-    "core/service": Room(own=("core/base", "core/wire", "core/io", "core/service", "scripts"),
+    "core/service": Folder(own=("core/base", "core/wire", "core/io", "core/service", "scripts"),
                          libraries=("threads", "descriptors")),
-    "core/call": Room(own=("core/base", "core/wire", "core/io", "core/service", "core/call", "scripts")),
-    "scripts": Room(own=("scripts",), api=False),
-    "locks": Room(own=("core/base", "core/wire", "core/io", "core/service", "core/call", "locks", "scripts")),
-    "inspect": Room(own=("core/base", "core/wire", "core/io", "core/service", "core/call", "inspect", "scripts")),
-    "tools/redlatch": Room(own=("tools/redlatch",), libraries=NET + ("curses",)),
-    "tools/exporter": Room(own=("tools/redlatch", "tools/exporter"), libraries=NET + ("microhttpd",)),
-    "tools/benchmarks": Room(own=("tools/benchmarks", "tests/support", "scripts"), libraries=NET + ("hiredis",)),
-    "examples": Room(own=("examples",), libraries=NET + ("ev",)),
-    "tests/support": Room(own=("tests/support",), libraries=NET),
-    "tests/live": Room(own=("tests/support", "tests/live"), libraries=NET + ("criterion", "ev")),
-    "tests/race": Room(own=("tests/support", "tests/race", "core", "locks"), libraries=NET),
-    "tests/consumer": Room(libraries=("threads",)),
-    "tests/packages": Room(libraries=("threads",)),
-    "tests/cpp": Room(own=("tests/cpp",)),
-    "tests/script": Room(own=("tests/support", "tests/script", "core", "locks", "scripts"),
+    "core/call": Folder(own=("core/base", "core/wire", "core/io", "core/service", "core/call", "scripts")),
+    "scripts": Folder(own=("scripts",), api=False),
+    "locks": Folder(own=("core/base", "core/wire", "core/io", "core/service", "core/call", "locks", "scripts")),
+    "inspect": Folder(own=("core/base", "core/wire", "core/io", "core/service", "core/call", "inspect", "scripts")),
+    "tools/redlatch": Folder(own=("tools/redlatch",), libraries=NET + ("curses",)),
+    "tools/exporter": Folder(own=("tools/redlatch", "tools/exporter"), libraries=NET + ("microhttpd",)),
+    "tools/benchmarks": Folder(own=("tools/benchmarks", "tests/support", "scripts"), libraries=NET + ("hiredis",)),
+    "examples": Folder(own=("examples",), libraries=NET + ("ev",)),
+    "tests/support": Folder(own=("tests/support",), libraries=NET),
+    "tests/live": Folder(own=("tests/support", "tests/live"), libraries=NET + ("criterion", "ev")),
+    "tests/race": Folder(own=("tests/support", "tests/race", "core", "locks"), libraries=NET),
+    "tests/consumer": Folder(libraries=("threads",)),
+    "tests/packages": Folder(libraries=("threads",)),
+    "tests/cpp": Folder(own=("tests/cpp",)),
+    "tests/script": Folder(own=("tests/support", "tests/script", "core", "locks", "scripts"),
                          libraries=NET + ("criterion", "lua")),
-    "tests/sim": Room(own=("tests/support", "tests/script", "tests/sim", "core", "locks", "scripts"),
+    "tests/sim": Folder(own=("tests/support", "tests/script", "tests/sim", "core", "locks", "scripts"),
                       libraries=NET + ("criterion", "lua", "ev", "hiredis")),
-    "tests/unit": Room(own=("tests/support", "tests/unit", "core", "inspect", "locks", "scripts", "tools"),
+    "tests/unit": Folder(own=("tests/support", "tests/unit", "core", "inspect", "locks", "scripts", "tools"),
                        libraries=NET + ("criterion",)),
-    "tests/fuzz": Room(own=("tests/support", "tests/fuzz", "core", "locks", "tools")),
-    "tests/interop": Room(own=("tests/support", "tests/interop"), libraries=NET + ("criterion",)),
+    "tests/fuzz": Folder(own=("tests/support", "tests/fuzz", "core", "locks", "tools")),
+    "tests/interop": Folder(own=("tests/support", "tests/interop"), libraries=NET + ("criterion",)),
 }
 
-# The files of a room, each of which uses only those before it. One that is not listed comes last.
+# The files of a folder, each of which uses only those before it. One that is not listed comes last.
 ORDER = {
     "core/service": """scripts.h scripts.c refusals.h refusals.c describe.h describe.c dispatch.h dispatch.c acks.h
                        acks.c replay.h replay.c
-                       watchdog.h schedule.h schedule.c renewer.h renewal.c renewer.c watchdog.c waiters.h waiters.c
+                       watchdog.h schedule.h schedule.c renewer.h renewal.c renewer.c watchdog.c waiters_news.h
+                       waiters.h waiters_inner.h waiters_wake.c waiters_news.c waiters_ear.c waiters.c
                        evictions.h evictions.c shard.h shard.c describer.h client.h
                        routing.h routing.c describer.c life.h life.c options.h options.c owner.h owner.c
                        client.c""".split(),
 }
 
-# Headers that not every room may use; any other system header is the C library's and free.
+# Headers that not every folder may use; any other system header is the C library's and free.
 LIBRARIES = {
     "threads": r"pthread\.h|threads\.h|semaphore\.h",
     "sockets": r"sys/socket\.h|netinet/tcp\.h|netdb\.h|poll\.h|sys/epoll\.h",
@@ -101,16 +102,16 @@ INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\w+(?=\s*\()|\w+', re.S)
 
 
-def room_of(path):
-    """The room a path lies in: the longest folder that ROOMS knows."""
+def known_folder(path):
+    """The folder a path lies in: the longest folder that FOLDERS knows."""
     folder = os.path.dirname(path)
-    while folder and folder not in ROOMS:
+    while folder and folder not in FOLDERS:
         folder = os.path.dirname(folder)
     return folder or None
 
 
 def comes_before(path, header):
-    """May the file use that header of its own room, by the room's order?"""
+    """May the file use that header of its own folder, by the folder's order?"""
     order = ORDER.get(os.path.dirname(path), [])
     place = {name: i for i, name in enumerate(order)}
     last = len(order)
@@ -118,31 +119,31 @@ def comes_before(path, header):
 
 
 def include_fault(path, kind, header):
-    room = room_of(path)
-    rules = ROOMS[room]
+    folder = known_folder(path)
+    rules = FOLDERS[folder]
     if kind == '"':
-        if room == "examples" and "/" not in header:  # who copies a folder of them has no tree
+        if folder == "examples" and "/" not in header:  # who copies a folder of them has no tree
             header = os.path.join(os.path.dirname(path), header)
-        target = room_of(header)
+        target = known_folder(header)
         if target is None:
-            return 'includes "%s", which is no path from the top of the tree into a room' % header
+            return 'includes "%s", which is no path from the top of the tree into a folder' % header
         if not any(target == own or target.startswith(own + "/") for own in rules.own):
-            return 'includes "%s": %s may not use %s' % (header, room, target)
-        if target == room and not comes_before(path, header):
-            return 'includes "%s", which comes after it in the order of %s' % (header, room)
+            return 'includes "%s": %s may not use %s' % (header, folder, target)
+        if target == folder and not comes_before(path, header):
+            return 'includes "%s", which comes after it in the order of %s' % (header, folder)
     elif header.startswith("redlatch/"):
         if not rules.api:
-            return "includes <%s>: %s may not use the public headers" % (header, room)
+            return "includes <%s>: %s may not use the public headers" % (header, folder)
     else:
         for library, pattern in LIBRARIES.items():
             if re.fullmatch(pattern, header) and library not in rules.libraries:
-                return "includes <%s>: %s may not use %s" % (header, room, library)
+                return "includes <%s>: %s may not use %s" % (header, folder, library)
     return None
 
 
-def word_faults(room, text):
+def word_faults(folder, text):
     """(offset, fault) for names that do not belong."""
-    if not room.startswith("core/"):
+    if not folder.startswith("core/"):
         return
     for match in TOKEN.finditer(text):
         token = match.group()
@@ -150,21 +151,21 @@ def word_faults(room, text):
         for name in NAMED_IN_COMMENT.findall(token.lower()) if token.startswith("/") else words:
             yield match.start(), "names a lock type: %s" % name
         called = re.match(r"\s*\(", text[match.end():match.end() + 8])
-        if room != "core/base" and token in CLOCKS and called:
+        if folder != "core/base" and token in CLOCKS and called:
             yield match.start(), "reads a clock: %s" % token
 
 
 def faults_in(path, text):
-    room = room_of(path)
-    if room is None:
-        return ["%s: lies in no room" % path]
+    folder = known_folder(path)
+    if folder is None:
+        return ["%s: lies in no folder" % path]
     faults = []
     for number, line in enumerate(text.split("\n"), 1):
         match = INCLUDE.match(line)
         fault = match and include_fault(path, *match.groups())
         if fault:
             faults.append("%s:%d: %s" % (path, number, fault))
-    for offset, fault in word_faults(room, text):
+    for offset, fault in word_faults(folder, text):
         faults.append("%s:%d: %s" % (path, text.count("\n", 0, offset) + 1, fault))
     return faults
 

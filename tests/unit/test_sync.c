@@ -155,7 +155,7 @@ Test(sync, other_bits_do_not_end_the_sleep_for_some)
     cr_assert_eq(joined(&s), 126);
 }
 
-/* More than have a seat in as many rooms as are woken together. */
+/* More than have a seat in as many rows as are woken together. */
 enum { MANY = 32 * (RDL__WAKES + 2) };
 
 static struct {

@@ -203,7 +203,7 @@ Test(waiters, an_ear_that_hears_nobody_is_closed_once_the_holder_reads_the_line)
     cr_assert(refused('a'));
     for (int i = 0; i < 2; i++) {
         cr_assert_not_null(topic(SHARED), "it has heard somebody lately");
-        loop.now += RDL__EAR_MS * RDL__MS - 1;
+        loop.now += RDL__QUIET_EAR_MS * RDL__MS - 1;
         says(SHARED, "2");
         says(SHARED, "0");
         says(OWN, "0");
@@ -231,7 +231,7 @@ Test(waiters, an_ear_that_has_heard_many_releases_for_nothing_listens_anew)
     for (int i = 0; i < 2; i++) {
         confirm(SHARED);
         cr_assert(refused('a'));
-        for (int n = 1; n < RDL__EAR_LOST; n++) {
+        for (int n = 1; n < RDL__STALE_EAR_HEARD; n++) {
             cr_assert(topic(SHARED)->confirmed, "%d", n);
             says(SHARED, "0");
             cr_assert(refused('a'));
