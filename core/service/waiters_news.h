@@ -72,6 +72,12 @@ static inline bool rdl__news_count(enum rdl__news news)
     return news == RDL__NEWS_TOTAL || news == RDL__NEWS_SOME;
 }
 
+/* Does a message set waiters of all clients off, of whom not all are let in?  @thread any */
+static inline bool rdl__news_raced_for(enum rdl__news news)
+{
+    return rdl__news_public(news) && news != RDL__NEWS_NAMED && news != RDL__NEWS_ALL;
+}
+
 /* RDL__NEWS_NAMED: is a client that is refused to have an ear, and what for? As the scripts answer it (protocol.md, 5,
  * rules 11 and 17). */
 enum rdl__ear {

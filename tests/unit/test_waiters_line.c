@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_waiters_line.c - waiters of a client that stands in line beside the lock (protocol.md, 5, rules 8 to 17). */
+/* test_waiters_line.c - waiters of a client that stands in line beside the lock, and of one that stands in none
+ * (protocol.md, 5, rules 8 to 17 and 21). */
 #include "tests/unit/waiting.h"
 
 TestSuite(waiters, .init = set_up, .fini = tear_down, .timeout = 120);
@@ -238,6 +239,69 @@ Test(waiters, an_ear_that_has_heard_many_releases_for_nothing_listens_anew)
         }
         cr_assert_not(topic(SHARED)->confirmed, "it was subscribed to again");
     }
+}
+
+static void is_refused(void)
+{
+    rdl__waiter_told(waiter('a'), 0);
+    cr_assert(refused('a'));
+}
+
+static void is_refused_behind_messages(int times)
+{
+    for (int n = 0; n < times; n++) {
+        cr_assert(topic(SHARED)->confirmed, "%d", n);
+        says(SHARED, waiter('a')->news == RDL__NEWS_WAKE ? "0" : "1");
+        is_refused();
+    }
+}
+
+static void races_for_it(char letter, enum rdl__news news)
+{
+    waiter(letter)->news = (unsigned char)news;
+    waiter(letter)->wish = 1;
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter(letter), SHARED, sizeof SHARED - 1, -1, loop.now), RDL_OK);
+}
+
+Test(waiters, who_races_for_it_and_is_refused_again_and_again_listens_anew)
+{
+    static const enum rdl__news raced_for[] = {RDL__NEWS_ALONE, RDL__NEWS_SHARED, RDL__NEWS_WAKE, RDL__NEWS_TOTAL,
+                                               RDL__NEWS_SOME};
+
+    for (size_t i = 0; i < sizeof raced_for / sizeof *raced_for; i++) {
+        races_for_it('a', raced_for[i]);
+        confirm(SHARED);
+        is_refused();
+        is_refused_behind_messages(RDL__TRIES_IN_VAIN - 1);
+        cr_assert_not(topic(SHARED)->confirmed, "it was subscribed to again");
+        confirm(SHARED);
+        cr_assert_eq(trail[strlen(trail) - 1], 'a', "what it may not have heard makes it try");
+        go_away('a', true);
+        rdl__waiters_sweep(&waiters);
+        trail[0] = '\0';
+    }
+}
+
+Test(waiters, whose_client_has_had_it_meanwhile_listens_on)
+{
+    races_for_it('a', RDL__NEWS_ALONE);
+    races_for_it('b', RDL__NEWS_ALONE);
+    confirm(SHARED);
+    is_refused();
+    is_refused_behind_messages(RDL__TRIES_IN_VAIN - 2);
+    go_away('b', true);
+    is_refused_behind_messages(RDL__TRIES_IN_VAIN);
+    cr_assert_not(topic(SHARED)->confirmed);
+}
+
+/* All of them are let in. */
+Test(waiters, who_waits_for_a_latch_listens_on)
+{
+    waiter('a')->news = RDL__NEWS_ALL;
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), SHARED, sizeof SHARED - 1, -1, loop.now), RDL_OK);
+    confirm(SHARED);
+    is_refused();
+    is_refused_behind_messages(3 * RDL__TRIES_IN_VAIN);
 }
 
 Test(waiters, who_is_woken_when_it_is_others_turn_tries_a_moment_later)

@@ -27,6 +27,7 @@ void rdl__subscriber_add(struct rdl__subscriber *sub, struct rdl__topic *topic, 
 {
     (void)now;
     cr_assert_lt(sub->count, TOPICS_MAX);
+    topic->confirmed = false;
     sub->topics[sub->count++] = topic;
 }
 
