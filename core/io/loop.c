@@ -289,6 +289,9 @@ static void start_watchers(struct rdl__loop *loop)
     ev_check_init(&loop->after_sleep, on_after_sleep);
     ev_prepare_init(&loop->before_sleep, on_before_sleep);
     loop->wake.data = loop->clock.data = loop->watches.data = loop->after_sleep.data = loop->before_sleep.data = loop;
+    /* What has come is read before the time is up for it, should this thread have stood still. */
+    ev_set_priority(&loop->after_sleep, 2);
+    ev_set_priority(&loop->watches, 1);
     ev_io_start(loop->ev, &loop->wake);
     ev_check_start(loop->ev, &loop->after_sleep);
     ev_io_start(loop->ev, &loop->clock);

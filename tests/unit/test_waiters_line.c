@@ -272,7 +272,7 @@ Test(waiters, who_races_for_it_and_is_refused_again_and_again_listens_anew)
         races_for_it('a', raced_for[i]);
         confirm(SHARED);
         is_refused();
-        is_refused_behind_messages(RDL__TRIES_IN_VAIN - 1);
+        is_refused_behind_messages(RDL__TRIES_IN_VAIN);
         cr_assert_not(topic(SHARED)->confirmed, "it was subscribed to again");
         confirm(SHARED);
         cr_assert_eq(trail[strlen(trail) - 1], 'a', "what it may not have heard makes it try");
@@ -288,10 +288,23 @@ Test(waiters, whose_client_has_had_it_meanwhile_listens_on)
     races_for_it('b', RDL__NEWS_ALONE);
     confirm(SHARED);
     is_refused();
-    is_refused_behind_messages(RDL__TRIES_IN_VAIN - 2);
+    is_refused_behind_messages(RDL__TRIES_IN_VAIN - 1);
     go_away('b', true);
     is_refused_behind_messages(RDL__TRIES_IN_VAIN);
     cr_assert_not(topic(SHARED)->confirmed);
+}
+
+/* Nobody was told before it. */
+Test(waiters, who_looks_by_itself_listens_on)
+{
+    races_for_it('a', RDL__NEWS_ALONE);
+    confirm(SHARED);
+    is_refused();
+    for (int n = 0; n < 3 * RDL__TRIES_IN_VAIN; n++) {
+        fake_loop_run(&loop, loop.now + RDL__HINT_MAX_MS * RDL__MS);
+        is_refused();
+        cr_assert(topic(SHARED)->confirmed, "%d", n);
+    }
 }
 
 /* All of them are let in. */
