@@ -2,10 +2,6 @@
 /* test_async.c - asynchronous verbs: RDL_OK means one callback, never inside the call; an error means none. */
 #include "tests/live/live.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #define NAME "batch:7"
 #define LEASE_MS 10000
 
@@ -54,41 +50,6 @@ Test(async, every_verb_calls_back_once_with_what_its_blocking_twin_returns)
         cr_assert_not(pthread_equal(o[i].thread, pthread_self()));
     }
     rdl_owner_free(owner);
-    rdl_lock_free(lock);
-}
-
-/* This process stands still, from soon on. */
-static pid_t stand_still(int64_t for_ms)
-{
-    pid_t test = getpid(), other = fork();
-
-    if (other == 0) {
-        let_pass_ms(50);
-        (void)kill(test, SIGSTOP);
-        let_pass_ms(for_ms);
-        (void)kill(test, SIGCONT);
-        _exit(0);
-    }
-    return other;
-}
-
-/* The answer comes after 200 ms, its time is up after 400, and nobody runs until 700. */
-Test(async, answer_that_came_while_the_process_stood_still_is_read_before_its_time_is_up)
-{
-    enum { CALLS = 4 };
-    struct outcome asked[CALLS] = {0};
-    rdl_lock_t *lock;
-    pid_t other;
-
-    stage_open(&st, .client = OPTIONS(.command_timeout_ms = 400));
-    lock = reentrant(st.client, NAME, NULL);
-    (void)probe_text(st.probe, "CLIENT PAUSE 200 ALL");
-    for (int i = 0; i < CALLS; i++)
-        expect(RDL_OK, rdl_is_locked_async(lock, NULL, outcome_note, &asked[i], NULL, &err));
-    other = stand_still(650);
-    for (int i = 0; i < CALLS; i++)
-        expect(0, outcome_wait(&asked[i], SOON_MS));
-    cr_assert_eq(waitpid(other, NULL, 0), other);
     rdl_lock_free(lock);
 }
 

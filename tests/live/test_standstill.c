@@ -10,6 +10,7 @@
 
 #include <dlfcn.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -348,4 +349,54 @@ Test(standstill, X4_child_of_a_thread_never_waits_for_what_another_one_of_its_pa
         tasks[i].begin = begin_with_client;
         expect_children_never_hang(&tasks[i]);
     }
+}
+
+/* ---- the whole process ------------------------------------------------------------------------------------------- */
+
+/* This process stands still, from soon on. */
+static pid_t stand_still(int64_t for_ms)
+{
+    pid_t test = getpid(), other = fork();
+
+    if (other == 0) {
+        let_pass_ms(50);
+        (void)kill(test, SIGSTOP);
+        let_pass_ms(for_ms);
+        (void)kill(test, SIGCONT);
+        _exit(0);
+    }
+    return other;
+}
+
+static int64_t ask_whether_locked(void *lock, rdl_err_t *why)
+{
+    return rdl_is_locked(lock, why);
+}
+
+/* The answers come after 200 ms, their time is up after 400, and nobody runs until 700. */
+Test(standstill, answers_that_came_while_the_process_stood_still_are_read_before_their_time_is_up)
+{
+    enum { CALLS = 8 };
+    struct caller *callers[CALLS];
+    struct outcome asked[CALLS] = {0};
+    rdl_lock_t *lock;
+    pid_t other;
+
+    stage_open(&st, .client = OPTIONS(.command_timeout_ms = 400, .connections = 1));
+    lock = reentrant(st.client, NAME, NULL);
+    for (int i = 0; i < CALLS; i++)
+        callers[i] = caller_new();
+    (void)probe_text(st.probe, "CLIENT PAUSE 200 ALL");
+    for (int i = 0; i < CALLS; i++) {
+        caller_call(callers[i], ask_whether_locked, lock);
+        expect(RDL_OK, rdl_is_locked_async(lock, NULL, outcome_note, &asked[i], NULL, &err));
+    }
+    other = stand_still(650);
+    for (int i = 0; i < CALLS; i++) {
+        expect(0, outcome_wait(&asked[i], SOON_MS));
+        expect_result(0, callers[i], SOON_MS);
+        caller_free(callers[i]);
+    }
+    cr_assert_eq(waitpid(other, NULL, 0), other);
+    rdl_lock_free(lock);
 }
