@@ -30,7 +30,7 @@ void rdl__lane_settle(struct rdl__lane *lane, struct rdl__req *req, int rc, stru
     if (rdl__req_loops(req)) {
         lane->loop_count--;
         rdl__list_push_back(&lane->settled, &req->link);
-        if (lane->role == RDL__ROLE_CALLER) /* a caller has read the reply, but ops->done runs on the loop */
+        if (!rdl__loop_here(lane->node->loop)) /* ops->done runs there */
             rdl__loop_post(lane->node->loop, &lane->attend);
         return;
     }
@@ -69,6 +69,14 @@ static void put_asking(struct rdl__buf *to)
     rdl__cmd_str(to, "ASKING");
 }
 
+/* The loop's `now` may be older than what a caller has noted. */
+static void note_sound(struct rdl__lane *lane, int64_t now)
+{
+    rdl__assert_locked(&lane->mu);
+    if (lane->silent_since < now)
+        lane->silent_since = now;
+}
+
 /* Move what is queued into `out`. Without memory for more the rest waits until `out` is empty.  @thread the writer
  * @locks mu */
 static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link *wake)
@@ -92,7 +100,7 @@ static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link 
             continue;
         }
         if (!rdl__lane_unanswered(lane))
-            lane->silent_since = now;
+            note_sound(lane, now);
         req->sent_at = now;
         req->state = RDL__REQ_SENT;
         req->skip += lane->tail_skip + (req->asking ? 1 : 0);
@@ -232,7 +240,7 @@ static const char *take_bytes(struct rdl__lane *lane, size_t len, int64_t now, s
     const char *at = lane->recv, *end = at + len;
 
     rdl__assert_locked(&lane->mu);
-    lane->silent_since = now;
+    note_sound(lane, now);
     while (at < end && rdl__reader_integer(reader, &at, end, &reply))
         if (!hand_out(lane, reply, now, wake))
             return unasked;

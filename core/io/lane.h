@@ -8,7 +8,7 @@
  *
  * Rules of protocol.md, 3 that are implemented here:
  *   - A request that was sent and not answered when its connection broke is repeated on the next one, in order, behind
- * a CLIENT KILL for every former connection of this lane whose own KILL is unanswered.
+ * a CLIENT KILL for every former connection of this lane whose own KILL is unanswered (lane_doubt.c: the latest).
  *   - The reply to a request that was given up is skipped. The request may be replaced by another one, its successor,
  * which is the loop's: an undo, sent behind it on the same connection; or the same request again, in its place (a
  * release). So every request must be safe to repeat, and to arrive late.

@@ -249,16 +249,11 @@ static int64_t write_or_leave(struct rdl__lane *lane, const struct rdl__req *req
     return deadline;
 }
 
-#define STOOD_STILL_NS (20 * RDL__MS)
-
-/* rdl__lane_call, but for counting the caller. Who wakes up as late as if the process had stood still leaves the
- * reader, which did so, too, a moment to read what has come meanwhile, or is the reader by now.  @thread any but the
- * loop */
+/* rdl__lane_call, but for counting the caller.  @thread any but the loop */
 static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *req, int64_t deadline,
                                        const struct rdl__req_ops *successor, enum rdl__successor_mode mode)
 {
     enum rdl__outcome outcome = RDL__SETTLED;
-    bool stood_still = false;
 
     rdl__mutex_lock(&lane->mu);
     if (lane->closed) {
@@ -277,7 +272,7 @@ static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *
             rdl__lane_set_role(lane, RDL__ROLE_CALLER, req);
             lead(lane, req, deadline);
         } else {
-            int64_t until, now;
+            int64_t until;
             uint32_t bits;
 
             /* the bit may be from a role that was taken away since; the flush may bring it anew */
@@ -288,8 +283,6 @@ static enum rdl__outcome send_and_wait(struct rdl__lane *lane, struct rdl__req *
             if ((bits & (RDL__POST_SETTLED | RDL__POST_LEAD)) == RDL__POST_SETTLED)
                 return RDL__SETTLED; /* not the leader: nothing to pass on */
             rdl__mutex_lock(&lane->mu);
-            if (!stood_still && (stood_still = (now = rdl__now()) - STOOD_STILL_NS >= deadline))
-                deadline = now + STOOD_STILL_NS;
         }
         if (req->state != RDL__REQ_SETTLED && waited_enough(req, rdl__now(), deadline))
             outcome = rdl__lane_drop(lane, req, successor, mode);

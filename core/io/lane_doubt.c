@@ -12,10 +12,9 @@
 
 #include <string.h>
 
-#define THIS_RUN                                                                                                       \
-    32 /* the most that are kept severed of the server's present run: the next connection kills them all               \
-        */
-#define OTHER_RUNS 16 /* and of its other runs */
+/* The most that are kept severed of the server's present run, all of which the next connection kills, and of others. */
+#define THIS_RUN 32
+#define OTHER_RUNS 16
 
 static const struct rdl__req_ops kill_ops;
 

@@ -130,25 +130,11 @@ static void on_after_sleep(struct ev_loop *ev, struct ev_check *w, int revents)
     run_tasks(loop);
 }
 
-static void on_clock(struct ev_loop *ev, struct ev_io *w, int revents)
+/* Serve the watches that are ready, or READY_MAX of them. */
+static void serve_watches(struct rdl__loop *loop)
 {
-    struct rdl__loop *loop = w->data;
-    uint64_t ticks;
-
-    (void)ev;
-    (void)revents;
-    if (read(loop->clock_fd, &ticks, sizeof ticks) > 0)
-        loop->armed = RDL__NEVER;
-    run_timers(loop);
-}
-
-static void on_watches(struct ev_loop *ev, struct ev_io *w, int revents)
-{
-    struct rdl__loop *loop = w->data;
     int count = epoll_wait(loop->watch_fd, loop->ready, READY_MAX, 0);
 
-    (void)ev;
-    (void)revents;
     loop->ready_count = count > 0 ? count : 0;
     for (int i = 0; i < loop->ready_count; i++) {
         struct rdl__watch *watch = loop->ready[i].data.ptr;
@@ -165,6 +151,27 @@ static void on_watches(struct ev_loop *ev, struct ev_io *w, int revents)
             watch->ready(watch, events, rdl__now());
     }
     loop->ready_count = 0;
+}
+
+static void on_watches(struct ev_loop *ev, struct ev_io *w, int revents)
+{
+    (void)ev;
+    (void)revents;
+    serve_watches(w->data);
+}
+
+/* Should this thread have stood still, what has come is read before the time is up for it, as far as one turn reads. */
+static void on_clock(struct ev_loop *ev, struct ev_io *w, int revents)
+{
+    struct rdl__loop *loop = w->data;
+    uint64_t ticks;
+
+    (void)ev;
+    (void)revents;
+    if (read(loop->clock_fd, &ticks, sizeof ticks) > 0)
+        loop->armed = RDL__NEVER;
+    serve_watches(loop);
+    run_timers(loop);
 }
 
 static void arm(struct rdl__loop *loop)
@@ -289,9 +296,6 @@ static void start_watchers(struct rdl__loop *loop)
     ev_check_init(&loop->after_sleep, on_after_sleep);
     ev_prepare_init(&loop->before_sleep, on_before_sleep);
     loop->wake.data = loop->clock.data = loop->watches.data = loop->after_sleep.data = loop->before_sleep.data = loop;
-    /* What has come is read before the time is up for it, should this thread have stood still. */
-    ev_set_priority(&loop->after_sleep, 2);
-    ev_set_priority(&loop->watches, 1);
     ev_io_start(loop->ev, &loop->wake);
     ev_check_start(loop->ev, &loop->after_sleep);
     ev_io_start(loop->ev, &loop->clock);

@@ -268,8 +268,11 @@ bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
     rdl__channel_arm(c, among_all(c, hint_ms), now);
     if (rdl__news_count(c->news))
         rdl__channel_offer(c);
-    if (w->news_at != 0 && rdl__news_raced_for(c->news) && c->topic.confirmed && ++c->in_vain >= RDL__TRIES_IN_VAIN)
-        subscribe_anew(c, now);
+    if (w->news_at > c->vain_at && rdl__news_raced_for(c->news) && c->topic.confirmed) {
+        c->vain_at = w->news_at;
+        if (++c->in_vain >= RDL__TOLD_IN_VAIN)
+            subscribe_anew(c, now);
+    }
     return true;
 }
 

@@ -35,7 +35,7 @@
 #define RDL__LOOK_MS 100        /* who is next in line looks when another was woken so long ago */
 #define RDL__TURN_MS 4          /* who is woken when it is others' turn tries after so long */
 #define RDL__STALE_EAR_HEARD 12 /* an ear that has heard so many releases for nothing listens anew */
-#define RDL__TRIES_IN_VAIN 12   /* and so does a client refused so often behind a release since its last grant */
+#define RDL__TOLD_IN_VAIN 12    /* and so does a client refused so often behind a release since its last grant */
 #define RDL__QUIET_EAR_MS 5000  /* an ear that hears nobody is kept so long */
 #define RDL__LINGER_HEARD 16    /* a writer's channel lingers for so many messages at most, */
 #define RDL__LINGER_MAX 64      /* and so many channels do; the oldest is freed */

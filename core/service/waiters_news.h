@@ -72,7 +72,7 @@ static inline bool rdl__news_count(enum rdl__news news)
     return news == RDL__NEWS_TOTAL || news == RDL__NEWS_SOME;
 }
 
-/* Does a message set waiters of all clients off, of whom not all are let in?  @thread any */
+/* Does a message set waiters of all clients off, of whom some may not be let in?  @thread any */
 static inline bool rdl__news_raced_for(enum rdl__news news)
 {
     return rdl__news_public(news) && news != RDL__NEWS_NAMED && news != RDL__NEWS_ALL;

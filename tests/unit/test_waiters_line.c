@@ -251,6 +251,7 @@ static void is_refused_behind_messages(int times)
 {
     for (int n = 0; n < times; n++) {
         cr_assert(topic(SHARED)->confirmed, "%d", n);
+        loop.now++;
         says(SHARED, waiter('a')->news == RDL__NEWS_WAKE ? "0" : "1");
         is_refused();
     }
@@ -272,7 +273,7 @@ Test(waiters, who_races_for_it_and_is_refused_again_and_again_listens_anew)
         races_for_it('a', raced_for[i]);
         confirm(SHARED);
         is_refused();
-        is_refused_behind_messages(RDL__TRIES_IN_VAIN);
+        is_refused_behind_messages(RDL__TOLD_IN_VAIN);
         cr_assert_not(topic(SHARED)->confirmed, "it was subscribed to again");
         confirm(SHARED);
         cr_assert_eq(trail[strlen(trail) - 1], 'a', "what it may not have heard makes it try");
@@ -288,9 +289,26 @@ Test(waiters, whose_client_has_had_it_meanwhile_listens_on)
     races_for_it('b', RDL__NEWS_ALONE);
     confirm(SHARED);
     is_refused();
-    is_refused_behind_messages(RDL__TRIES_IN_VAIN - 1);
+    is_refused_behind_messages(RDL__TOLD_IN_VAIN - 1);
     go_away('b', true);
-    is_refused_behind_messages(RDL__TRIES_IN_VAIN);
+    is_refused_behind_messages(RDL__TOLD_IN_VAIN);
+    cr_assert_not(topic(SHARED)->confirmed);
+}
+
+Test(waiters, message_behind_which_many_are_refused_counts_once)
+{
+    races_for_it('a', RDL__NEWS_TOTAL);
+    races_for_it('b', RDL__NEWS_TOTAL);
+    confirm(SHARED);
+    is_refused();
+    for (int n = 0; n < RDL__TOLD_IN_VAIN; n++) {
+        cr_assert(topic(SHARED)->confirmed, "%d", n);
+        loop.now++;
+        says(SHARED, "2");
+        is_refused();
+        rdl__waiter_told(waiter('b'), 0);
+        cr_assert(refused('b'));
+    }
     cr_assert_not(topic(SHARED)->confirmed);
 }
 
@@ -300,7 +318,7 @@ Test(waiters, who_looks_by_itself_listens_on)
     races_for_it('a', RDL__NEWS_ALONE);
     confirm(SHARED);
     is_refused();
-    for (int n = 0; n < 3 * RDL__TRIES_IN_VAIN; n++) {
+    for (int n = 0; n < 3 * RDL__TOLD_IN_VAIN; n++) {
         fake_loop_run(&loop, loop.now + RDL__HINT_MAX_MS * RDL__MS);
         is_refused();
         cr_assert(topic(SHARED)->confirmed, "%d", n);
@@ -314,7 +332,7 @@ Test(waiters, who_waits_for_a_latch_listens_on)
     cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), SHARED, sizeof SHARED - 1, -1, loop.now), RDL_OK);
     confirm(SHARED);
     is_refused();
-    is_refused_behind_messages(3 * RDL__TRIES_IN_VAIN);
+    is_refused_behind_messages(3 * RDL__TOLD_IN_VAIN);
 }
 
 Test(waiters, who_is_woken_when_it_is_others_turn_tries_a_moment_later)
