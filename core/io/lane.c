@@ -30,7 +30,7 @@ void rdl__lane_settle(struct rdl__lane *lane, struct rdl__req *req, int rc, stru
     if (rdl__req_loops(req)) {
         lane->loop_count--;
         rdl__list_push_back(&lane->settled, &req->link);
-        if (!rdl__loop_here(lane->node->loop)) /* ops->done runs there */
+        if (lane->role == RDL__ROLE_CALLER) /* a caller has read the reply, but ops->done runs on the loop */
             rdl__loop_post(lane->node->loop, &lane->attend);
         return;
     }
