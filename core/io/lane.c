@@ -69,7 +69,7 @@ static void put_asking(struct rdl__buf *to)
     rdl__cmd_str(to, "ASKING");
 }
 
-/* The loop's `now` may be older than what a caller has noted. */
+/* A timer's `now` may be older than what a caller has noted. */
 static void note_sound(struct rdl__lane *lane, int64_t now)
 {
     rdl__assert_locked(&lane->mu);

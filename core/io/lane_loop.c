@@ -227,7 +227,8 @@ static void settle_misrouted(struct rdl__lane *lane, struct rdl__link *wake)
     }
 }
 
-/* Do all that is due.  @thread loop  @locks none */
+/* Do all that is due. What is sent is sent by a clock that is read now: `now` is from before a callback, maybe.
+ * @thread loop  @locks none */
 static void attend(struct rdl__lane *lane, int64_t now)
 {
     struct rdl__link wake;
@@ -244,12 +245,12 @@ static void attend(struct rdl__lane *lane, int64_t now)
         if (closed)
             break_live(lane, "the client is closed");
         else
-            rdl__lane_flush(lane, NULL, now);
+            rdl__lane_flush(lane, NULL, 0);
         poll_on_loop(lane);
         if (lane->live != NULL && !lane->kept_up && !rdl__lane_loop_reads(lane))
             rdl__lane_pass_role(lane);
     } else if (lane->live != NULL && lane->reading) {
-        rdl__lane_flush(lane, NULL, now); /* the leader is in recv: what the loop has submitted goes out now */
+        rdl__lane_flush(lane, NULL, 0); /* the leader is in recv: what the loop has submitted goes out now */
     }
     down = lane->live == NULL;
     if (down)

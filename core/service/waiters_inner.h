@@ -45,9 +45,8 @@ struct rdl__channel {
     int64_t known;    /* how many are free; RDL__UNKNOWN */
     int64_t trying;   /* sum of the woken waiters' wishes */
     uint32_t least;   /* no sleeper's wish is smaller */
-    uint32_t
-        in_vain;     /* behind so many messages a try was refused, since the last grant or since it was subscribed to */
-    int64_t vain_at; /* when the last of them came */
+    uint32_t in_vain; /* messages behind which a try was refused, since the last grant or subscription */
+    int64_t vain_at;  /* when the last of them came */
 
     /* when the first sleeper is woken without a message */
     struct rdl__timer hint; /* as a refusal says, and at look_at; or, without waiters, the end of its lingering */

@@ -444,20 +444,12 @@ static void cancel_so_many(const struct sort *sort, size_t size)
     disperse(&c);
 }
 
-static int64_t cpu_us(void)
-{
-    struct timespec spent;
-
-    cr_assert_eq(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent), 0);
-    return spent.tv_sec * 1000000 + spent.tv_nsec / 1000;
-}
-
 static int64_t cpu_of(const struct sort *sort, size_t size)
 {
-    int64_t start = cpu_us();
+    int64_t start = user_us();
 
     cancel_so_many(sort, size);
-    return cpu_us() - start;
+    return user_us() - start;
 }
 
 /* Ten times as many would take a hundred times as long; a few first, so that this is known soon. A processor that
@@ -474,9 +466,9 @@ static void cancel_crowd(const struct sort *sort)
             int64_t took;
 
             if (before != 0 && !asks_unasked(sort))
-                limit_cpu_us(30 * before + 100000, sort->type);
+                limit_user_us(30 * before + 100000, sort->type);
             took = cpu_of(sort, size);
-            limit_cpu_us(0, NULL);
+            limit_user_us(0, NULL);
             slowest = took > slowest ? took : slowest;
         }
         before = slowest;

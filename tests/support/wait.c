@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -61,12 +62,21 @@ static void took_too_much(int signo)
     abort();
 }
 
-void limit_cpu_us(int64_t us, const char *what)
+int64_t user_us(void)
+{
+    struct rusage spent;
+
+    if (getrusage(RUSAGE_SELF, &spent) != 0)
+        die("no account of a processor");
+    return spent.ru_utime.tv_sec * 1000000 + spent.ru_utime.tv_usec;
+}
+
+void limit_user_us(int64_t us, const char *what)
 {
     const struct itimerval limit = {.it_value = {.tv_sec = us / 1000000, .tv_usec = us % 1000000}};
 
     limited = what;
-    if (signal(SIGPROF, took_too_much) == SIG_ERR || setitimer(ITIMER_PROF, &limit, NULL) != 0)
+    if (signal(SIGVTALRM, took_too_much) == SIG_ERR || setitimer(ITIMER_VIRTUAL, &limit, NULL) != 0)
         die("no limit of a processor");
 }
 

@@ -25,9 +25,13 @@ struct timespec until_ms(int64_t ms);
 /* Spend `ms`. Only where time itself is the subject. */
 void let_pass_ms(int64_t ms);
 
-/* End the process, which says what took too much, as soon as it has taken so many us more of a processor: the square of
- * what it should be is then not waited for. 0: it may take what it likes. */
-void limit_cpu_us(int64_t us, const char *what);
+/* The processor time that the process has spent in its own code: what pages cost that are touched for the first time,
+ * the kernel decides, and with others beside us that is the larger part of a crowd's. */
+int64_t user_us(void);
+
+/* End the process, which says what took too much, as soon as it has spent so many us more of that: the square of what
+ * it should be is then not waited for. 0: it may take what it likes. */
+void limit_user_us(int64_t us, const char *what);
 
 /* Threads that are to do something at one moment, within less than a thread takes to be woken: whoever comes before the
  * others of its `party` spins. `*here` counts those who have come, from 0 and through any number of meetings. */

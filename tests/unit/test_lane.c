@@ -622,6 +622,20 @@ Test(lane, server_that_has_not_answered_what_was_given_up_is_silent)
     cr_assert_eq(of_loop.req.state, RDL__REQ_QUEUED);
 }
 
+/* The loop has stood in a callback, and its clock is from before that. */
+Test(lane, request_that_is_sent_behind_a_long_callback_has_its_time)
+{
+    int64_t before = loop.now;
+
+    loop.now += 10 * RDL__SEC;
+    rdl__lane_submit(lane, &of_loop.req);
+    rdl__lane_reroute(lane, before);
+    fake_loop_run(&loop, loop.now + 5999 * RDL__MS);
+    cr_assert_not_null(lane->live);
+    fake_loop_run(&loop, loop.now + RDL__MS);
+    cr_assert_null(lane->live);
+}
+
 /* What is asked next is answered behind the WAIT. */
 Test(lane, server_that_waits_for_what_was_given_up_may_be_silent_for_longer)
 {

@@ -232,7 +232,7 @@ Test(waiters, an_ear_that_has_heard_many_releases_for_nothing_listens_anew)
     for (int i = 0; i < 2; i++) {
         confirm(SHARED);
         cr_assert(refused('a'));
-        for (int n = 1; n < RDL__STALE_EAR_HEARD; n++) {
+        for (int n = 1; n < RDL__TOLD_IN_VAIN; n++) {
             cr_assert(topic(SHARED)->confirmed, "%d", n);
             says(SHARED, "0");
             cr_assert(refused('a'));
