@@ -76,6 +76,7 @@ const struct rdl__lock_ops rdl__simple_ops = {
     .kind = "simple",
     .call_back = rdl__lock_call_back,
     .channel = "redlatch_simple_channel",
+    .news = RDL__NEWS_WAKE,
     .waits_on = rdl__waits_on_channel,
     .nests = false,
     .alone = true,

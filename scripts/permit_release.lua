@@ -5,8 +5,8 @@
 -- KEYS[3]  the semaphore's channel
 -- ARGV[1]  'publish' or 'spublish'         ARGV[2..]  the ids, none twice
 -- An error where there would be more than 2^31-1 free ones then, which is what Java can read.
--- Returns 1 given back, and the total published; 0 none of them is taken: expired, given back, or never taken; -14 some
--- are not.
+-- Returns 1 given back, and the total published, which nobody has heard; 16 + h the same, and h have; 0 none of them is
+-- taken: expired, given back, or never taken; -14 some are not.
 --
 -- May be repeated and may come late: ids are never used again. A repeat that finds some of them knows that the first
 -- did nothing. Where the count cannot be raised they stay taken.
@@ -29,12 +29,12 @@ for i = 1, #ids do
     seen[ids[i]] = true
     entries[2 * i - 1], entries[2 * i] = there, ids[i]
 end
-local fits = #ids <= room
+local fits, heard = #ids <= room, 0
 if all and fits then
     free = free + #ids
 end
 if all and fits or returned > 0 then -- first: who is told of an error has released nothing
-    tell_total(call, publish, KEYS[3], free)
+    heard = tell_total(call, publish, KEYS[3], free)
 end
 if all and fits then
     call('zrem', taken, unpack(ids))
@@ -47,4 +47,4 @@ end
 if all and not fits then
     return redis.error_reply('ERR redlatch: a semaphore has at most 2147483647 permits')
 end
-return all and 1 or some and -14 or 0
+return all and (heard > 0 and 16 + heard or 1) or some and -14 or 0

@@ -5,8 +5,8 @@
 -- KEYS[3]  the guard of this request       KEYS[4]  a guard that is done with, or absent
 -- ARGV[1]  how many more, -(2^31-1) to 2^31-1, not 0              ARGV[2]  how long the guard is kept, in ms
 -- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
--- Returns 0, and has published the total if that is above 0. There are at most 2^31-1 then, which is what Java can
--- read: else it is an error.
+-- Returns 0, and has published the total if that is above 0; 16 + h where h have heard it. There are at most 2^31-1
+-- then, which is what Java can read: else it is an error.
 --
 -- May be repeated and may come late: the guard tells that it was carried out. The message goes first: where it is
 -- refused nothing may have been given back, because who is told of an error may do it again.
@@ -29,6 +29,6 @@ more = tonumber(more)
 if more > 0 and count + more > 2147483647 or more < 0 and count + more < -2147483647 then
     return redis.error_reply('ERR redlatch: a semaphore has at most 2147483647 permits, and at least -2147483647')
 end
-tell_total(redis.call, publish, KEYS[2], count + more)
+local heard = tell_total(redis.call, publish, KEYS[2], count + more)
 local said = change(guard, '1', keep, 'incrby', KEYS[1], ARGV[1])
-return type(said) == 'table' and said or 0
+return type(said) == 'table' and said or heard > 0 and 16 + heard or 0

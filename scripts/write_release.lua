@@ -5,8 +5,8 @@
 -- KEYS[3]  the marks of writers that wait (readwrite.inc); absent: the caller has left none
 -- ARGV[1]  field `U:n:write` of the caller ARGV[2]  count to be left, 0 to 2^31-1
 -- ARGV[3]  absent or 'publish'; 'spublish' where the fleet uses sharded channels
--- Returns 1 given back, and `1` and `0` published; 2 the same, and to tell was refused; 0 still held; -14 the caller
--- has no hold here, and with a count of 0 no mark any more.
+-- Returns 1 given back, and `1` and `0` published, which nobody has heard; 16 + h the same, and h have; 2 given back,
+-- and to tell was refused; 0 still held; -14 the caller has no hold here, and with a count of 0 no mark any more.
 --
 -- A writer that reads as well goes on reading: the mode becomes `read`, the time to live that of the longest read hold,
 -- and the messages let other readers in. Otherwise the lock is free. `1` wakes all of a Java process, but only those
@@ -48,4 +48,5 @@ else
     call('del', key)
 end
 redis.pcall(publish, KEYS[2], '1')
-return type(redis.pcall(publish, KEYS[2], '0')) == 'table' and 2 or 1
+local heard = redis.pcall(publish, KEYS[2], '0')
+return type(heard) == 'table' and 2 or heard > 0 and 16 + heard or 1

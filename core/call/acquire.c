@@ -3,6 +3,7 @@
  */
 #include "core/call/alone.h"
 #include "core/call/cached.h"
+#include "core/call/share.h"
 #include "core/call/verb.h"
 
 #include <string.h>
@@ -129,6 +130,7 @@ rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
     } else if (is_grant(call->answer)) {
         ev.kind = RDL__EV_TAKEN;
         rdl__line_granted(call);
+        rdl__share_taken(call);
         ev.valid = take_commit(call, rdl__call_lease_ms(call), now);
     } else if ((rc = call->ops->may_take(call, now)) < 0) {
         ev.code = rc;

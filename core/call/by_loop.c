@@ -6,6 +6,7 @@
  */
 #include "core/call/cached.h"
 #include "core/call/inner.h"
+#include "core/call/share.h"
 
 static void drive(struct rdl__call *call, rdl__step_t step, int64_t now);
 
@@ -174,7 +175,7 @@ static void waiter_ready(struct rdl__call *call)
                                                             : 0;
 }
 
-static void waiter_refused(struct rdl__call *call)
+static void note_refusal(struct rdl__call *call)
 {
     call->waiter.ear_for = call->ear_for;
     call->waiter.entered = call->line != RDL__LINE_NOT;
@@ -192,7 +193,7 @@ static int wait_on_loop(struct rdl__call *call, int64_t hint_ms, int64_t now)
     waiter_ready(call);
     rdl__buf_init(&channel, &name->client->mem);
     call->ops->waits_on(&channel, call);
-    waiter_refused(call);
+    note_refusal(call);
     rc = rdl__buf_failed(&channel)
              ? RDL_ENOMEM
              : rdl__waiter_join(&name->client->waiters, &call->waiter, channel.data, channel.len, hint_ms, now);
@@ -235,7 +236,7 @@ static bool sleeps(struct rdl__call *call, rdl__step_t *step, int64_t now)
         *step = rc < 0 ? failed(call, rc) : woken(call, now);
         return false;
     }
-    waiter_refused(call);
+    note_refusal(call);
     set_alarm(call);
     if (rdl__waiter_refused(&call->waiter, step->hint_ms, now))
         return true;
@@ -316,7 +317,16 @@ static bool unheard(struct rdl__waiters *ws, const char *channel, size_t len)
     return rdl__line_unheard(rdl__container(ws, rdl_client_t, waiters), channel, len);
 }
 
-static const struct rdl__waiter_ops waiter_ops = {.go = go, .missed = missed, .unheard = unheard};
+static int64_t lets_pass(struct rdl__waiter *waiter, int64_t freed, int64_t now)
+{
+    const struct rdl__call *call = rdl__container(waiter, struct rdl__call, waiter);
+
+    rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
+    return rdl__share_pass(call, freed, now);
+}
+
+static const struct rdl__waiter_ops waiter_ops = {
+    .go = go, .missed = missed, .lets_pass = lets_pass, .unheard = unheard};
 
 /* ---- ending it from outside ------------------------------------------------------------------------------------- */
 

@@ -57,7 +57,10 @@ static bool spend_turn(const struct rdl__call *call)
     _Atomic uint16_t *turns = &rdl__call_name(call)->turns;
     uint16_t left = atomic_load(turns);
 
-    return left != 0 && atomic_compare_exchange_strong(turns, &left, (uint16_t)(left - 1));
+    while (left != 0)
+        if (atomic_compare_exchange_weak(turns, &left, (uint16_t)(left - 1)))
+            return true;
+    return false;
 }
 
 enum rdl__line rdl__line_note_take(const struct rdl__call *call)

@@ -46,6 +46,12 @@ static inline rdl_retry_t rdl__settings_retry(const struct rdl__settings *s)
     return (rdl_retry_t){.kind = s->retry, .min_ms = s->retry_min_ms, .max_ms = s->retry_max_ms};
 }
 
+/* Of what is raced for (share.h). */
+struct rdl__share {
+    _Atomic uint8_t heard; /* how many have heard its client's last release */
+    _Atomic uint8_t owed;  /* how many releases it lets pass, since it has had it */
+};
+
 struct rdl__name {
     /* immutable */
     rdl_client_t *client;
@@ -72,9 +78,12 @@ struct rdl__name {
         struct rdl__cache *cache; /* where the handles are those of kept locks (cached.h) */
     };
 
-    uint16_t hash_slot;     /* immutable: in a cluster; else 0 */
-    _Atomic uint16_t turns; /* how many releases that others hear do not make it give way (line.h) */
-    char bytes[];           /* NUL-terminated */
+    uint16_t hash_slot; /* immutable: in a cluster; else 0 */
+    union {
+        _Atomic uint16_t turns; /* how many releases that others hear do not make it give way (line.h) */
+        struct rdl__share share;
+    };
+    char bytes[]; /* NUL-terminated */
 };
 
 /* `waiting` is one word, so that what is noted of the client's place in a queue at the server changes together with the

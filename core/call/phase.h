@@ -26,8 +26,8 @@ enum rdl__phase {
     RDL__HANDED,    /* on its way to the loop, which does what call->next says */
     RDL__BY_LOOP,   /* the loop is carrying out a step */
     RDL__SENT,      /* the loop's: a request is in a lane */
-    RDL__ASLEEP,    /* the loop's: among the waiters (waiters.h) */
-    RDL__PAUSING,   /* the loop's: a redirected request is sent again when the timer fires */
+    RDL__ASLEEP,    /* the loop's: among the waiters (waiters.h), or it stays for its task (RDL__DO_STAY) */
+    RDL__PAUSING,   /* the loop's: a request that was redirected, or came too early, is sent again at its timer */
     RDL__DELAYED,   /* the loop's: its verb is asked again when the timer fires */
     RDL__ENDED,     /* its undo may still be under way */
 };

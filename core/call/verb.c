@@ -2,6 +2,8 @@
 /* verb.c - what verbs have in common: pieces of commands, and plain answers. */
 #include "core/call/verb.h"
 
+#include "core/call/share.h"
+
 #include "core/base/err.h"
 #include "core/service/scripts.h"
 #include "core/wire/names.h"
@@ -63,6 +65,7 @@ void rdl__call_freed(const struct rdl__call *call)
     const struct rdl__name *name = rdl__call_name(call);
     char text[128];
 
+    rdl__share_released(call);
     if (call->answer != RDL__UNTOLD || name->client->sinks.log == NULL)
         return;
     (void)rdl__printable(text, sizeof text, name->bytes, name->node.key_len);

@@ -44,7 +44,7 @@ static void linger(struct rdl__channel *c, int64_t now)
 
     c->look_at = 0;
     c->either.heard = 0;
-    c->either.one = c->either.stands_back = false;
+    c->either.one = c->either.stands_back = c->lets_pass = false;
     if (c->ear.reason == RDL__EAR_FOR_ALL) {
         rdl__channel_close_ear(c);
         c->ear.reason = RDL__EAR_NOT;
@@ -66,15 +66,6 @@ static void subscribe(struct rdl__channel *c, int64_t now)
 {
     c->sub = subscriber_of(c);
     rdl__subscriber_add(c->sub, &c->topic, now);
-}
-
-/* At another server; or at the same, which may write to its latest subscriber first, so that who has waited for long
- * would be the last to hear of each release (protocol.md, 5, rule 21). */
-static void subscribe_anew(struct rdl__channel *c, int64_t now)
-{
-    rdl__subscriber_drop(c->sub, &c->topic);
-    subscribe(c, now);
-    c->in_vain = 0;
 }
 
 static struct rdl__channel *channel_new(struct rdl__waiters *ws, enum rdl__news news, const char *name, size_t len,
@@ -193,7 +184,8 @@ void rdl__waiters_reroute(struct rdl__waiters *ws, int64_t now)
 
         if (c->sub == NULL || subscriber_of(c) == c->sub)
             continue;
-        subscribe_anew(c, now);
+        rdl__subscriber_drop(c->sub, &c->topic);
+        subscribe(c, now);
     }
 }
 
@@ -257,7 +249,7 @@ bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
     struct rdl__channel *c = w->channel;
 
     rdl__assert_on_loop(c->ws->loop);
-    if (w->epoch != c->epoch) {
+    if (w->epoch != c->epoch && !rdl__waiter_stands_back(w)) {
         w->news_at = c->news_at;
         return false;
     }
@@ -268,11 +260,6 @@ bool rdl__waiter_refused(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
     rdl__channel_arm(c, among_all(c, hint_ms), now);
     if (rdl__news_count(c->news))
         rdl__channel_offer(c);
-    if (w->news_at > c->vain_at && rdl__news_raced_for(c->news) && c->topic.confirmed) {
-        c->vain_at = w->news_at;
-        if (++c->in_vain >= RDL__TOLD_IN_VAIN)
-            subscribe_anew(c, now);
-    }
     return true;
 }
 
@@ -321,10 +308,8 @@ void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
     c->sharing -= !rdl__waiter_hears(w) && rdl__news_shares(w->news);
     if (w->in_order)
         c->known = RDL__UNKNOWN; /* the first waiter now has not tried yet */
-    if (used) {
-        c->either.stands_back = false;
-        c->in_vain = 0;
-    }
+    if (used)
+        c->either.stands_back = c->lets_pass = false;
     if (used && rdl__news_shares(w->news))
         rdl__queue_wake_all(&c->sharers);
     else if (rdl__news_count(c->news) && (was_woken || w->in_order))

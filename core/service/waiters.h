@@ -31,16 +31,14 @@
 #include "core/io/subscriber.h"
 #include "core/service/waiters_news.h"
 
-#define RDL__HINT_MAX_MS 5000 /* the longest sleep without a try */
-#define RDL__LOOK_MS 100      /* who is next in line looks when another was woken so long ago */
-#define RDL__TURN_MS 4        /* who is woken when it is others' turn tries after so long */
-#define RDL__TOLD_IN_VAIN                                                                                              \
-    12 /* behind so many releases an ear listens anew, and who was refused since its last grant                        \
-        */
-#define RDL__QUIET_EAR_MS 5000 /* an ear that hears nobody is kept so long */
-#define RDL__LINGER_HEARD 16   /* a writer's channel lingers for so many messages at most, */
-#define RDL__LINGER_MAX 64     /* and so many channels do; the oldest is freed */
-#define RDL__MESSAGE_KEPT 64   /* bytes of a message that are kept */
+#define RDL__HINT_MAX_MS 5000   /* the longest sleep without a try */
+#define RDL__LOOK_MS 100        /* who is next in line looks when another was woken so long ago */
+#define RDL__TURN_MS 4          /* who is woken when it is others' turn tries after so long */
+#define RDL__STALE_EAR_HEARD 12 /* an ear that has heard so many releases for nothing listens anew */
+#define RDL__QUIET_EAR_MS 5000  /* an ear that hears nobody is kept so long */
+#define RDL__LINGER_HEARD 16    /* a writer's channel lingers for so many messages at most, */
+#define RDL__LINGER_MAX 64      /* and so many channels do; the oldest is freed */
+#define RDL__MESSAGE_KEPT 64    /* bytes of a message that are kept */
 
 struct rdl__channel;
 struct rdl__waiter;
@@ -52,6 +50,9 @@ struct rdl__waiter_ops {
     void (*go)(struct rdl__waiter *waiter, int64_t now);
     /* A connection was lost while it sleeps: it may set its timer, and no more. May be NULL. */
     void (*missed)(struct rdl__waiter *waiter);
+    /* A release is heard that sets waiters of all clients off; so many are free. For how many ns does the waiter's
+     * client let others try? 0: it tries, too. May be NULL. */
+    int64_t (*lets_pass)(struct rdl__waiter *waiter, int64_t freed, int64_t now);
     /* RDL__NEWS_NAMED: the channel was told that it is its turn, and nobody waits since one with these ops has left; or
      * it ends. False: the place may be that of somebody who is about to join, and tries then. May be NULL. */
     bool (*unheard)(struct rdl__waiters *waiters, const char *channel, size_t len);

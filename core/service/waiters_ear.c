@@ -45,7 +45,7 @@ void rdl__channel_set_ear(struct rdl__channel *c, const struct rdl__waiter *w, i
         c->ear.reason = w->ear_for;
     else if (c->ear.reason != RDL__EAR_FOR_ALL)
         c->ear.reason = RDL__EAR_PEER;
-    if (w->ear_for == RDL__EAR_PEER && c->ear.heard >= RDL__TOLD_IN_VAIN)
+    if (w->ear_for == RDL__EAR_PEER && c->ear.heard >= RDL__STALE_EAR_HEARD)
         rdl__channel_close_ear(c);
     if (w->ear_for == RDL__EAR_NOT || c->ear.waiter.channel != NULL)
         return;

@@ -45,12 +45,11 @@ struct rdl__channel {
     int64_t known;    /* how many are free; RDL__UNKNOWN */
     int64_t trying;   /* sum of the woken waiters' wishes */
     uint32_t least;   /* no sleeper's wish is smaller */
-    uint32_t in_vain; /* messages behind which a try was refused, since the last grant or subscription */
-    int64_t vain_at;  /* when the last of them came */
 
     /* when the first sleeper is woken without a message */
     struct rdl__timer hint; /* as a refusal says, and at look_at; or, without waiters, the end of its lingering */
     int64_t look_at;        /* then at the latest, whatever later refusals say; 0: it need not */
+    bool lets_pass;         /* only then, or at the next message: its client lets others try; sharers do not wait */
 
     /* each of one kind of news, and 0 in channels of others */
     bool by_name;            /* RDL__NEWS_WAKE: the next `0` is none of the ears' business */
@@ -113,14 +112,23 @@ void rdl__channel_wake_first(const struct rdl__channel *c); /* the first sleeper
 /* Without knowing what is free: wake the first of each, or all where every message does. */
 void rdl__channel_wake_next(struct rdl__channel *c);
 
+/* A release is heard, behind which so many are free (ops->lets_pass). True: it is for others, and only who shares is
+ * woken. Whose try is under way, as the only one who waits, is not asked: the next release counts. */
+bool rdl__channel_lets_pass(struct rdl__channel *c, int64_t freed, int64_t now);
+
+/* Is it not the turn of this waiter, which would try? */
+bool rdl__waiter_stands_back(const struct rdl__waiter *w);
+
 /* Wake the sleepers that may get what is known to be free. */
 void rdl__channel_offer(struct rdl__channel *c);
 
 /* Wake the next in hint_ms (below 0: unknown). Sooner: or when it would have been woken, if that is before: the newer
- * refusal may be about another holder. Look after: after `ms` at the latest, whatever is said until then. */
+ * refusal may be about another holder. Look after: after `ms` at the latest, whatever is said until then. Look at: at
+ * that time, also if it was to be sooner. */
 void rdl__channel_arm(struct rdl__channel *c, int64_t hint_ms, int64_t now);
 void rdl__channel_arm_sooner(struct rdl__channel *c, int64_t hint_ms, int64_t now);
 void rdl__channel_look_after(struct rdl__channel *c, int64_t ms, int64_t now);
+void rdl__channel_look_at(struct rdl__channel *c, int64_t at, int64_t now);
 
 /* ---- waiters_news.c --------------------------------------------------------------------------------------------- */
 

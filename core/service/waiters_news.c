@@ -20,15 +20,17 @@
 /* ---- messages --------------------------------------------------------------------------------------------------- */
 
 /* RDL__NEWS_WAKE. */
-static void on_command(struct rdl__channel *c, const char *payload, size_t len)
+static void on_command(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
 {
     if (len != 1 || (payload[0] != '0' && payload[0] != '1'))
         return;
     c->epoch++;
-    if (payload[0] == '1')
+    if (payload[0] == '1') {
+        c->lets_pass = false;
         rdl__queue_wake_all(&c->sleepers);
-    else
+    } else if (!rdl__channel_lets_pass(c, 1, now)) {
         rdl__channel_wake_first(c);
+    }
 }
 
 /* RDL__NEWS_NAMED. */
@@ -45,7 +47,7 @@ static void on_named(struct rdl__channel *c, const char *payload, size_t len, in
     }
 }
 
-static void on_total(struct rdl__channel *c, const char *payload, size_t len)
+static void on_total(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
 {
     const struct rdl__reply text = {.type = RDL__REPLY_STRING, .str = payload, .len = len};
     int64_t total;
@@ -53,6 +55,8 @@ static void on_total(struct rdl__channel *c, const char *payload, size_t len)
     if (!rdl__reply_integer(&text, &total) || total <= 0)
         return;
     c->epoch++;
+    if (rdl__channel_lets_pass(c, total, now))
+        return;
     if (c->news == RDL__NEWS_SOME) {
         rdl__channel_wake_next(c);
         return;
@@ -62,10 +66,12 @@ static void on_total(struct rdl__channel *c, const char *payload, size_t len)
 }
 
 /* RDL__NEWS_ALONE and _SHARED. A writer of Java's frees it by `1` alone, one of ours by `1` and `0`. Any `0` that is
- * the next message counts as ours, a reader's behind Java's `1` as well, which costs Java that turn. */
+ * the next message counts as ours, a reader's behind Java's `1` as well, which costs Java that turn. Writers let only
+ * writers pass, each of whom says one `1`: those that read have come in together. */
 static void on_either(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
 {
     bool ours = c->either.one && len == 1 && payload[0] == '0';
+    bool others;
 
     c->epoch++;
     if (ours && c->either.lead < TURNS) {
@@ -76,11 +82,13 @@ static void on_either(struct rdl__channel *c, const char *payload, size_t len, i
             c->either.lead--;
     }
     c->either.one = len == 1 && payload[0] == '1';
+    others = c->either.one ? rdl__channel_lets_pass(c, 1, now) : ours && c->lets_pass;
+    c->lets_pass = others;
     c->either.stands_back = ours && c->either.lead > 0 && c->either.turns > 0;
     if (c->either.stands_back) {
         c->either.turns--;
-        rdl__channel_look_after(c, RDL__TURN_MS, now); /* whoever is refused meanwhile */
-    } else {
+        rdl__channel_look_at(c, rdl__after_ms(now, RDL__TURN_MS), now); /* whoever is refused meanwhile */
+    } else if (!others) {
         rdl__channel_wake_first(c);
     }
 }
@@ -94,14 +102,14 @@ static void keep_message(struct rdl__channel *c, const char *payload, size_t len
 static void wake_by(struct rdl__channel *c, const char *payload, size_t len, int64_t now)
 {
     if (c->news == RDL__NEWS_WAKE) {
-        on_command(c, payload, len);
+        on_command(c, payload, len, now);
     } else if (c->news == RDL__NEWS_NAMED) {
         on_named(c, payload, len, now);
     } else if (rdl__news_wake_all(c->news)) {
         c->epoch++;
         rdl__queue_wake_all(&c->sleepers);
     } else if (rdl__news_count(c->news)) {
-        on_total(c, payload, len);
+        on_total(c, payload, len, now);
     } else {
         on_either(c, payload, len, now);
     }
@@ -167,7 +175,7 @@ static void retry(struct rdl__channel *c, int64_t now)
     c->epoch++;
     c->heard_at = now;
     c->news_at = 0;
-    c->either.one = c->either.stands_back = false;
+    c->either.one = c->either.stands_back = c->lets_pass = false;
     if (c->waiters == 0) { /* it lingers; a turn may have been missed */
         if (c->news == RDL__NEWS_NAMED)
             c->heard_at = RDL__NEVER;

@@ -32,7 +32,7 @@ static inline bool rdl__news_public(enum rdl__news news)
     return news != RDL__NEWS_OWN && news != RDL__NEWS_NONE;
 }
 
-/* Are the waiting calls of a process counted, and does a new one wait behind them without a first try? Not where each
+/* Are the waiting calls of a process counted? A lock's next one waits behind them without a first try. Not where each
  * may be let in at any time: by a message of its own, or beside others.  @thread any */
 static inline bool rdl__news_counted(enum rdl__news news)
 {
@@ -72,10 +72,10 @@ static inline bool rdl__news_count(enum rdl__news news)
     return news == RDL__NEWS_TOTAL || news == RDL__NEWS_SOME;
 }
 
-/* Does a message set waiters of all clients off, of whom some may not be let in?  @thread any */
+/* Does a message set waiters of all clients off, of whom a few are let in?  @thread any */
 static inline bool rdl__news_raced_for(enum rdl__news news)
 {
-    return rdl__news_public(news) && news != RDL__NEWS_NAMED && news != RDL__NEWS_ALL;
+    return news == RDL__NEWS_WAKE || news == RDL__NEWS_ALONE || rdl__news_count(news);
 }
 
 /* RDL__NEWS_NAMED: is a client that is refused to have an ear, and what for? As the scripts answer it (protocol.md, 5,

@@ -107,6 +107,13 @@ void rdl__queue_wake_all(const struct rdl__queue *q)
         rdl__waiter_wake(w);
 }
 
+bool rdl__waiter_stands_back(const struct rdl__waiter *w)
+{
+    const struct rdl__channel *c = w->channel;
+
+    return !rdl__waiter_hears(w) && (c->either.stands_back || (c->lets_pass && !rdl__news_shares(w->news)));
+}
+
 /* Wake, in order, all sleepers whose wishes fit into what is known to be free, less what woken waiters may take. */
 static void offer_all(struct rdl__channel *c)
 {
@@ -163,7 +170,7 @@ static void on_woken(struct rdl__task *task, int64_t now)
     while ((l = rdl__list_pop(&ws->woken)) != NULL) {
         struct rdl__waiter *w = rdl__container(l, struct rdl__waiter, link);
 
-        if (w->channel->either.stands_back && !rdl__waiter_hears(w)) /* it is Java's turn */
+        if (rdl__waiter_stands_back(w))
             rdl__waiter_sleep(w);
         else
             w->ops->go(w, now);
@@ -200,6 +207,27 @@ void rdl__channel_look_after(struct rdl__channel *c, int64_t ms, int64_t now)
     rdl__channel_arm_sooner(c, ms, now);
 }
 
+void rdl__channel_look_at(struct rdl__channel *c, int64_t at, int64_t now)
+{
+    c->look_at = at;
+    rdl__channel_arm(c, RDL__HINT_MAX_MS, now);
+}
+
+/* A look that is due sooner stays so: releases that others use may come for ever. */
+bool rdl__channel_lets_pass(struct rdl__channel *c, int64_t freed, int64_t now)
+{
+    struct rdl__waiter *w = first_in(&c->sleepers);
+    int64_t ns = w == NULL || w->in_order || w->ops->lets_pass == NULL ? 0 : w->ops->lets_pass(w, freed, now);
+
+    c->lets_pass = ns > 0;
+    if (!c->lets_pass)
+        return false;
+    if (c->look_at == 0 || now + ns < c->look_at)
+        rdl__channel_look_at(c, now + ns, now);
+    wake_first_in(&c->sharers);
+    return true;
+}
+
 static void on_hint(struct rdl__timer *timer, int64_t now)
 {
     struct rdl__channel *c = rdl__container(timer, struct rdl__channel, hint);
@@ -209,7 +237,7 @@ static void on_hint(struct rdl__timer *timer, int64_t now)
         return;
     }
     c->news_at = c->look_at = 0;
-    c->either.stands_back = false;
+    c->either.stands_back = c->lets_pass = false;
     rdl__channel_arm(c, RDL__HINT_MAX_MS, now); /* until the answer to the try sets another time */
     rdl__channel_wake_next(c);
 }

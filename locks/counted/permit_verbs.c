@@ -14,6 +14,7 @@
  */
 #include "locks/counted/permit_verbs.h"
 #include "core/base/err.h"
+#include "core/call/share.h"
 #include "core/service/scripts.h"
 #include "scripts/scripts.h"
 
@@ -390,6 +391,7 @@ static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
         return rdl__once_failed(call, rc);
     if (call->answer == RDL__NO_HOLD || (call->answer == 0 && !call->req.resent))
         return rdl__finish_with(RDL_ELOST);
+    rdl__share_released(call);
     released(call, now);
     return rdl__answer_is(call, RDL_OK);
 }

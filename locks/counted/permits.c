@@ -2,6 +2,7 @@
 #include "locks/counted/permits.h"
 
 #include "core/base/err.h"
+#include "core/call/share.h"
 #include "locks/args.h"
 #include "scripts/scripts.h"
 
@@ -87,6 +88,7 @@ rdl__step_t rdl__permits_answered(struct rdl__call *call, bool valid, int64_t hi
 
     if (ev.code == RDL_OK && call->answer >= 0) {
         rdl__waiter_told(&call->waiter, call->answer);
+        rdl__share_taken(call);
         ev.kind = RDL__EV_TAKEN;
         ev.valid = valid;
         call->answer = 0;
@@ -101,6 +103,15 @@ rdl__step_t rdl__permits_answered(struct rdl__call *call, bool valid, int64_t hi
     return rdl__take_on(&call->take, &ev);
 }
 
+static rdl__step_t added(struct rdl__call *call, int64_t now)
+{
+    if (rdl__answer_failed(call) == RDL_OK) {
+        rdl__share_released(call);
+        call->answer = RDL_OK;
+    }
+    return rdl__once_answered(call, now);
+}
+
 const struct rdl__verb rdl__verb_add_permits = {
     .script = RDL__SCRIPT_SEMAPHORE_ADD,
     .has_successor = true,
@@ -108,7 +119,7 @@ const struct rdl__verb rdl__verb_add_permits = {
     .begin = rdl__once_begin,
     .encode = rdl__once_encode,
     .decode = rdl__decode_number,
-    .answered = rdl__once_answered,
+    .answered = added,
     .put_undo = rdl__once_put_again,
     .undone = rdl__once_settled,
     .ended = rdl__once_ended,

@@ -636,41 +636,6 @@ Test(waiters, channels_are_counted_and_given_back)
     cr_assert(WAIT_UNTIL(probe_channels(st.probe) == 0, SOON_MS));
 }
 
-/* ---- a subscription that is made anew ---------------------------------------------------------------------------- */
-
-/* Rule 21 of protocol.md, 5, for a writer, who stands in no line: others have been faster each time. */
-Test(waiters, writer_that_was_refused_behind_many_releases_listens_anew_and_hears_the_next)
-{
-    struct caller *waiter = caller_new();
-    rdl_client_t *other;
-    rdl_lock_t *theirs = NULL, *lock = NULL;
-    struct monitor *monitor;
-    size_t mark, tries;
-
-    stage_open(&st);
-    other = client_open(server_uri(st.server), NULL);
-    expect(RDL_OK, rdl_write_lock(other, NAME, NULL, &theirs, &err));
-    expect(RDL_OK, rdl_write_lock(st.client, NAME, NULL, &lock, &err));
-    expect(RDL_OK, rdl_try_lock(theirs, 0, LEASE_MS, &err));
-    caller_try_lock(waiter, lock, 25000, LEASE_MS);
-    cr_assert(WAIT_UNTIL(probe_listeners_of(st.probe, false, "redisson_rwlock:{" NAME "}") == 1, SOON_MS));
-    monitor = monitor_start(st.server);
-    mark = monitor_mark(monitor);
-    for (int i = 0; i < 12; i++) {
-        tries = monitor_count(monitor, mark, "EVALSHA|" NAME);
-        (void)probe_int(st.probe, "PUBLISH redisson_rwlock:{" NAME "} 0");
-        cr_assert(WAIT_UNTIL(monitor_count(monitor, mark, "EVALSHA|" NAME) > tries, SOON_MS), "%d", i);
-    }
-    cr_assert(WAIT_UNTIL(monitor_count(monitor, mark, "\"SUBSCRIBE|redisson_rwlock") == 1, SOON_MS));
-    monitor_stop(monitor);
-    expect(RDL_OK, rdl_unlock(theirs, &err));
-    expect_lock_and_unlock(waiter, lock, WOKEN_MS);
-    caller_free(waiter);
-    rdl_lock_free(lock);
-    rdl_lock_free(theirs);
-    (void)rdl_client_close(other);
-}
-
 /* ---- a subscription that is refused for a while ----------------------------------------------------------------- */
 
 static struct probe *make_busy(void)

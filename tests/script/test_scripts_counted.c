@@ -267,3 +267,33 @@ Test(scripts_latch, counts_once_for_each_request_and_opens_once, .timeout = 60)
     probe_close(listener);
     close_fixture(&f);
 }
+
+/* ---- what is raced for ------------------------------------------------------------------------------------------ */
+
+/* protocol.md, 5, rule 21: by that its client knows how many releases it is to let pass. */
+Test(scripts, releases_of_what_is_raced_for_say_how_many_have_heard, .timeout = 60)
+{
+    static const char *const GIVEN[][4] = {
+        {"SET N A", "simple_release", "N ch , A 0", "1"},
+        {"HSET N mode write A:write 1", "write_release", "N ch , A:write 0", "1"},
+        {"SET N 0", "semaphore_add", "N ch g , 1 " MINUTE, "0"},
+        {"ZADD t 9999999999999 " ID1, "permit_release", PERMITS "publish " ID1, "1"},
+    };
+    struct fixture f = open_fixture();
+
+    for (size_t i = 0; i < sizeof GIVEN / sizeof *GIVEN; i++) {
+        struct probe *listeners[3];
+
+        (void)probe_ask(f.probe, "%s", GIVEN[i][0]);
+        cr_expect_eq(run_integer(&f, GIVEN[i][1], GIVEN[i][2]), atoi(GIVEN[i][3]), "%s: nobody", GIVEN[i][1]);
+        (void)probe_ask(f.probe, "FLUSHALL");
+        (void)probe_ask(f.probe, "%s", GIVEN[i][0]);
+        for (int k = 0; k < 3; k++)
+            listeners[k] = listen_to(&f, "SUBSCRIBE");
+        cr_expect_eq(run_integer(&f, GIVEN[i][1], GIVEN[i][2]), 16 + 3, "%s", GIVEN[i][1]);
+        for (int k = 0; k < 3; k++)
+            probe_close(listeners[k]);
+        (void)probe_ask(f.probe, "FLUSHALL");
+    }
+    close_fixture(&f);
+}

@@ -167,7 +167,7 @@ static void set_arrival(struct pipe *p)
 
 static void add_piece(struct pipe *p, size_t len)
 {
-    int64_t at = world_now() + delay();
+    int64_t at = world_now() + delay() + p->conn->serial * net.config.farther_ns;
 
     if (p->count == MOST_PIECES)
         die("sim: more than %d pieces are under way", MOST_PIECES);

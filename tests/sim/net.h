@@ -20,6 +20,7 @@ enum direction { UP, DOWN }; /* to the server, from it */
 struct net_config {
     int64_t delay_ns;    /* one way, at least */
     int64_t jitter_ns;   /* and what may come on top */
+    int64_t farther_ns;  /* each connection is so much longer than the one that was made before it */
     unsigned late_of_16; /* of 16 connections that end, how many leave bytes that come very late */
     unsigned lost_of_4;  /* of 4 connections that are cut, how many lose what is under way */
     int64_t late_ns;     /* how late, at most */

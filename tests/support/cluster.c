@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define START_BOUND_MS 60000
+#define FOLLOW_BOUND_MS 40000 /* says why before the test's own time is up */
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
 #define MOVE_AT_ONCE 1000
@@ -67,12 +68,14 @@ static char *address_of(int node)
     return must_format("127.0.1.%d", node + 1);
 }
 
+/* Redis 6.2 takes a node's address for `?` when it hears of it on a connection that is not made yet, and its replicas
+ * never find it again; over TLS on a busy machine each second cluster had one. Not where the address is announced. */
 static char *fronts_config(const struct cluster *c, int node)
 {
     char *address = address_of(node), *config;
 
     if (c->front[node] == NULL)
-        config = must_format(" ");
+        config = must_format(server_is_old() ? "cluster-announce-ip 127.0.0.1" : " ");
     else
         config = must_format("cluster-announce-port %d\ncluster-announce-bus-port %d\nbind-source-addr %s",
                              c->port[node], proxy_port(c->bus[node]), address);
@@ -196,8 +199,11 @@ static void make_known(const struct cluster *c, int replica)
 {
     struct probe *p = probe_open(c->node[replica - CLUSTER_MASTERS]);
 
-    if (!WAIT_UNTIL_EVERY(LOOK_MS, follows(c, replica), START_BOUND_MS))
+    if (!WAIT_UNTIL_EVERY(LOOK_MS, follows(c, replica), FOLLOW_BOUND_MS)) {
+        server_print_log(c->node[replica]);
+        server_print_log(c->node[replica - CLUSTER_MASTERS]);
         die("node %d does not follow its master", replica);
+    }
     (void)probe_text(p, "FLUSHALL");
     probe_close(p);
 }

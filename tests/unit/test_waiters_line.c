@@ -232,107 +232,13 @@ Test(waiters, an_ear_that_has_heard_many_releases_for_nothing_listens_anew)
     for (int i = 0; i < 2; i++) {
         confirm(SHARED);
         cr_assert(refused('a'));
-        for (int n = 1; n < RDL__TOLD_IN_VAIN; n++) {
+        for (int n = 1; n < RDL__STALE_EAR_HEARD; n++) {
             cr_assert(topic(SHARED)->confirmed, "%d", n);
             says(SHARED, "0");
             cr_assert(refused('a'));
         }
         cr_assert_not(topic(SHARED)->confirmed, "it was subscribed to again");
     }
-}
-
-static void is_refused(void)
-{
-    rdl__waiter_told(waiter('a'), 0);
-    cr_assert(refused('a'));
-}
-
-static void is_refused_behind_messages(int times)
-{
-    for (int n = 0; n < times; n++) {
-        cr_assert(topic(SHARED)->confirmed, "%d", n);
-        loop.now++;
-        says(SHARED, waiter('a')->news == RDL__NEWS_WAKE ? "0" : "1");
-        is_refused();
-    }
-}
-
-static void races_for_it(char letter, enum rdl__news news)
-{
-    waiter(letter)->news = (unsigned char)news;
-    waiter(letter)->wish = 1;
-    cr_assert_eq(rdl__waiter_join(&waiters, waiter(letter), SHARED, sizeof SHARED - 1, -1, loop.now), RDL_OK);
-}
-
-Test(waiters, who_races_for_it_and_is_refused_again_and_again_listens_anew)
-{
-    static const enum rdl__news raced_for[] = {RDL__NEWS_ALONE, RDL__NEWS_SHARED, RDL__NEWS_WAKE, RDL__NEWS_TOTAL,
-                                               RDL__NEWS_SOME};
-
-    for (size_t i = 0; i < sizeof raced_for / sizeof *raced_for; i++) {
-        races_for_it('a', raced_for[i]);
-        confirm(SHARED);
-        is_refused();
-        is_refused_behind_messages(RDL__TOLD_IN_VAIN);
-        cr_assert_not(topic(SHARED)->confirmed, "it was subscribed to again");
-        confirm(SHARED);
-        cr_assert_eq(trail[strlen(trail) - 1], 'a', "what it may not have heard makes it try");
-        go_away('a', true);
-        rdl__waiters_sweep(&waiters);
-        trail[0] = '\0';
-    }
-}
-
-Test(waiters, whose_client_has_had_it_meanwhile_listens_on)
-{
-    races_for_it('a', RDL__NEWS_ALONE);
-    races_for_it('b', RDL__NEWS_ALONE);
-    confirm(SHARED);
-    is_refused();
-    is_refused_behind_messages(RDL__TOLD_IN_VAIN - 1);
-    go_away('b', true);
-    is_refused_behind_messages(RDL__TOLD_IN_VAIN);
-    cr_assert_not(topic(SHARED)->confirmed);
-}
-
-Test(waiters, message_behind_which_many_are_refused_counts_once)
-{
-    races_for_it('a', RDL__NEWS_TOTAL);
-    races_for_it('b', RDL__NEWS_TOTAL);
-    confirm(SHARED);
-    is_refused();
-    for (int n = 0; n < RDL__TOLD_IN_VAIN; n++) {
-        cr_assert(topic(SHARED)->confirmed, "%d", n);
-        loop.now++;
-        says(SHARED, "2");
-        is_refused();
-        rdl__waiter_told(waiter('b'), 0);
-        cr_assert(refused('b'));
-    }
-    cr_assert_not(topic(SHARED)->confirmed);
-}
-
-/* Nobody was told before it. */
-Test(waiters, who_looks_by_itself_listens_on)
-{
-    races_for_it('a', RDL__NEWS_ALONE);
-    confirm(SHARED);
-    is_refused();
-    for (int n = 0; n < 3 * RDL__TOLD_IN_VAIN; n++) {
-        fake_loop_run(&loop, loop.now + RDL__HINT_MAX_MS * RDL__MS);
-        is_refused();
-        cr_assert(topic(SHARED)->confirmed, "%d", n);
-    }
-}
-
-/* All of them are let in. */
-Test(waiters, who_waits_for_a_latch_listens_on)
-{
-    waiter('a')->news = RDL__NEWS_ALL;
-    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), SHARED, sizeof SHARED - 1, -1, loop.now), RDL_OK);
-    confirm(SHARED);
-    is_refused();
-    is_refused_behind_messages(3 * RDL__TOLD_IN_VAIN);
 }
 
 Test(waiters, who_is_woken_when_it_is_others_turn_tries_a_moment_later)
