@@ -317,12 +317,12 @@ static bool unheard(struct rdl__waiters *ws, const char *channel, size_t len)
     return rdl__line_unheard(rdl__container(ws, rdl_client_t, waiters), channel, len);
 }
 
-static int64_t lets_pass(struct rdl__waiter *waiter, int64_t freed, int64_t now)
+static int64_t lets_pass(struct rdl__waiter *waiter, int64_t free, int64_t now)
 {
     const struct rdl__call *call = rdl__container(waiter, struct rdl__call, waiter);
 
     rdl__assert_on_loop(rdl__client_loop(rdl__call_client(call)));
-    return rdl__share_pass(call, freed, now);
+    return rdl__share_pass(call, free, now);
 }
 
 static const struct rdl__waiter_ops waiter_ops = {

@@ -31,7 +31,7 @@
 #define RDL__TOLD_OTHERS 4 /* nobody stood in line, and somebody has heard it */
 #define RDL__STANDS 5      /* it has woken the first in line, and the client stands there itself */
 #define RDL__OUTSIDE 6     /* other calls of the client wait, and to enter the line was refused */
-#define RDL__HEARD_BY 16   /* and above: of what is raced for, so many more than that have heard it (share.h) */
+#define RDL__HEARD_BY 16   /* above it: of what is raced for, so many more than that have heard it (share.h) */
 
 /* A callback of the type's own signature: ops->call_back casts it back and calls it. */
 typedef void rdl__callback_fn(void);

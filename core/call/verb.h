@@ -263,8 +263,8 @@ bool rdl__call_acked(const struct rdl__call *call);
  * answered. */
 bool rdl__call_refused_in_doubt(const struct rdl__call *call);
 
-/* A lock was freed: log it if the server refused to publish that, for want of rights maybe. Waiters then try again by
- * their own timers. */
+/* A lock was freed: note how many have heard it (share.h), or log that the server refused to publish it, for want of
+ * rights maybe. Waiters then try again by their own timers. */
 void rdl__call_freed(const struct rdl__call *call);
 
 /* The code of a request that failed or was answered with an error; RDL_OK: it was answered. */

@@ -2,9 +2,10 @@
 /* waiters.c - channels, epochs and wake-ups.
  *
  * Why no waiter sleeps beside a free lock. Each release publishes. A message, an acknowledged subscription and the
- * timer each wake the first sleeper. A woken waiter gets the lock (and its release publishes), or is refused by a
- * server that has published nothing since (then there is a holder, whose release publishes), or leaves and hands the
- * wake-up on. A refusal counts only if no message has come since its try was sent: the channel's epoch tells.
+ * timer each wake the first sleeper; or, where it lets others have it at a message, the timer does, some ms later. A
+ * woken waiter gets the lock (and its release publishes), or is refused by a server that has published nothing since
+ * (then there is a holder, whose release publishes), or leaves and hands the wake-up on. A refusal counts only if no
+ * message has come since its try was sent: the channel's epoch tells.
  *
  * So a waiter that joins a confirmed channel on which others wait may sleep at once, without a try: what wakes the
  * others reaches it in turn.
@@ -308,6 +309,8 @@ void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)
     c->sharing -= !rdl__waiter_hears(w) && rdl__news_shares(w->news);
     if (w->in_order)
         c->known = RDL__UNKNOWN; /* the first waiter now has not tried yet */
+    if (used && c->lets_pass)
+        c->look_at = 0;
     if (used)
         c->either.stands_back = c->lets_pass = false;
     if (used && rdl__news_shares(w->news))

@@ -52,7 +52,7 @@ struct rdl__waiter_ops {
     void (*missed)(struct rdl__waiter *waiter);
     /* A release is heard that sets waiters of all clients off; so many are free. For how many ns does the waiter's
      * client let others try? 0: it tries, too. May be NULL. */
-    int64_t (*lets_pass)(struct rdl__waiter *waiter, int64_t freed, int64_t now);
+    int64_t (*lets_pass)(struct rdl__waiter *waiter, int64_t free, int64_t now);
     /* RDL__NEWS_NAMED: the channel was told that it is its turn, and nobody waits since one with these ops has left; or
      * it ends. False: the place may be that of somebody who is about to join, and tries then. May be NULL. */
     bool (*unheard)(struct rdl__waiters *waiters, const char *channel, size_t len);

@@ -49,6 +49,7 @@ struct rdl__channel {
     /* when the first sleeper is woken without a message */
     struct rdl__timer hint; /* as a refusal says, and at look_at; or, without waiters, the end of its lingering */
     int64_t look_at;        /* then at the latest, whatever later refusals say; 0: it need not */
+    int64_t passing_since;  /* if the next is true */
     bool lets_pass;         /* only then, or at the next message: its client lets others try; sharers do not wait */
 
     /* each of one kind of news, and 0 in channels of others */
@@ -114,7 +115,7 @@ void rdl__channel_wake_next(struct rdl__channel *c);
 
 /* A release is heard, behind which so many are free (ops->lets_pass). True: it is for others, and only who shares is
  * woken. Whose try is under way, as the only one who waits, is not asked: the next release counts. */
-bool rdl__channel_lets_pass(struct rdl__channel *c, int64_t freed, int64_t now);
+bool rdl__channel_lets_pass(struct rdl__channel *c, int64_t free, int64_t now);
 
 /* Is it not the turn of this waiter, which would try? */
 bool rdl__waiter_stands_back(const struct rdl__waiter *w);

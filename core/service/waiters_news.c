@@ -7,7 +7,8 @@
  *
  * Ours are faster than Java's, whose writers would have few turns. So behind a release by which ours have had more than
  * Java's (on_either), nobody tries for a moment: until the hint, or the next message, which may be Java's release. Whom
- * it would have woken sleeps on, and the hint is armed.
+ * it would have woken sleeps on, and the hint is armed. So it is where a waiter's client lets others have it, whose
+ * sleepers are not woken at the next message either then, unless that is for them (rdl__channel_lets_pass).
  */
 #include "core/service/waiters_inner.h"
 
@@ -87,7 +88,8 @@ static void on_either(struct rdl__channel *c, const char *payload, size_t len, i
     c->either.stands_back = ours && c->either.lead > 0 && c->either.turns > 0;
     if (c->either.stands_back) {
         c->either.turns--;
-        rdl__channel_look_at(c, rdl__after_ms(now, RDL__TURN_MS), now); /* whoever is refused meanwhile */
+        /* whoever is refused meanwhile; but for no longer than since it first let others pass */
+        rdl__channel_look_at(c, rdl__after_ms(others ? c->passing_since : now, RDL__TURN_MS), now);
     } else if (!others) {
         rdl__channel_wake_first(c);
     }

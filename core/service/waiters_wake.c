@@ -214,11 +214,15 @@ void rdl__channel_look_at(struct rdl__channel *c, int64_t at, int64_t now)
 }
 
 /* A look that is due sooner stays so: releases that others use may come for ever. */
-bool rdl__channel_lets_pass(struct rdl__channel *c, int64_t freed, int64_t now)
+bool rdl__channel_lets_pass(struct rdl__channel *c, int64_t free, int64_t now)
 {
     struct rdl__waiter *w = first_in(&c->sleepers);
-    int64_t ns = w == NULL || w->in_order || w->ops->lets_pass == NULL ? 0 : w->ops->lets_pass(w, freed, now);
+    int64_t ns = w == NULL || w->in_order || w->ops->lets_pass == NULL ? 0 : w->ops->lets_pass(w, free, now);
 
+    if (!c->lets_pass)
+        c->passing_since = now;
+    else if (ns <= 0)
+        c->look_at = 0; /* whoever is woken now does so */
     c->lets_pass = ns > 0;
     if (!c->lets_pass)
         return false;

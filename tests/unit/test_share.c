@@ -7,7 +7,6 @@
 #include "core/call/verb.h"
 
 #include <criterion/criterion.h>
-#include <redlatch/semaphore.h>
 
 #define NOW RDL__SEC
 
@@ -76,7 +75,41 @@ Test(share, nobody_is_let_pass_by_who_has_not_had_it_since)
     rdl__share_released(&call);
     cr_assert_eq(passed(), 0);
     rdl__share_taken(&call);
-    cr_assert_eq(passed(), 18);
+    cr_assert_eq(passed(), 19);
+}
+
+/* What is sent twice finds nothing to give back, and who may not publish tells nobody. */
+Test(share, answer_that_does_not_say_who_has_heard_changes_nothing)
+{
+    of(rdl_write_lock);
+    has_had_it(16);
+    for (int i = 0; i < 2; i++) {
+        call.answer = i == 0 ? RDL__NO_HOLD : RDL__UNTOLD;
+        rdl__share_released(&call);
+        rdl__share_taken(&call);
+        cr_assert_eq(passed(), 18);
+    }
+}
+
+/* Others of its process wait for it, and not for as long, maybe. */
+Test(share, who_takes_a_hold_to_be_kept_lets_nobody_pass)
+{
+    of(rdl_write_lock);
+    has_had_it(16);
+    call.n = -1;
+    cr_assert_eq(passed(), 0);
+}
+
+/* It does not listen when it has released it, as its channel does not linger. */
+Test(share, of_what_its_client_listens_to_only_while_it_waits_one_more_is_let_pass)
+{
+    of(rdl_simple_lock);
+    has_had_it(2);
+    cr_assert_eq(passed(), 1);
+    rdl_lock_free(lock);
+    of(rdl_write_lock);
+    has_had_it(2);
+    cr_assert_eq(passed(), 0);
 }
 
 Test(share, others_have_the_longer_time_the_more_are_owed_but_a_bounded_one)

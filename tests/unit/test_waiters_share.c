@@ -181,6 +181,39 @@ Test(waiters, turn_of_javas_writers_lasts_as_long_whatever_else_is_let_pass)
     cr_assert_str_eq(trail, "a");
 }
 
+/* Ours and Java's by turns: each of ours would begin Java's turn anew. */
+Test(waiters, javas_turns_do_not_add_up_while_others_are_let_pass)
+{
+    sleeps("a", RDL__NEWS_ALONE);
+    is_freed(RDL__NEWS_ALONE);
+    cr_assert(refused('a'));
+    message("1"); /* Java's alone */
+    cr_assert(refused('a'));
+    trail[0] = '\0';
+    passes_ns = 100 * RDL__MS;
+    for (int i = 0; i < 3; i++) {
+        is_freed(RDL__NEWS_ALONE);
+        message("1");
+        fake_loop_run(&loop, loop.now + RDL__MS);
+        cr_assert_str_eq(trail, "");
+    }
+    is_freed(RDL__NEWS_ALONE);
+    fake_loop_run(&loop, loop.now + (RDL__TURN_MS - 3) * RDL__MS);
+    cr_assert_str_eq(trail, "a");
+}
+
+Test(waiters, who_is_refused_when_it_was_its_turn_does_not_look_when_it_was_to_let_others_pass)
+{
+    sleeps("a", RDL__NEWS_WAKE);
+    passes_ns = PASS_NS;
+    is_freed(RDL__NEWS_WAKE);
+    passes_ns = 0;
+    is_freed(RDL__NEWS_WAKE);
+    cr_assert(refused('a'));
+    fake_loop_run(&loop, loop.now + PASS_NS);
+    cr_assert_str_eq(trail, "a");
+}
+
 Test(waiters, what_may_have_been_missed_makes_also_those_try_who_let_others_pass)
 {
     sleeps("a", RDL__NEWS_WAKE);
