@@ -2,9 +2,8 @@
 /* verb.c - what verbs have in common: pieces of commands, and plain answers. */
 #include "core/call/verb.h"
 
-#include "core/call/share.h"
-
 #include "core/base/err.h"
+#include "core/call/share.h"
 #include "core/service/scripts.h"
 #include "core/wire/names.h"
 
