@@ -18,7 +18,7 @@ void rdl__share_released(const struct rdl__call *call)
 {
     int64_t heard = call->answer > RDL__HEARD_BY ? call->answer - RDL__HEARD_BY : 0;
 
-    if (is_raced_for(call) && call->answer != RDL__UNTOLD && call->answer != RDL__NO_HOLD)
+    if (is_raced_for(call) && !call->req.resent && call->answer != RDL__UNTOLD && call->answer != RDL__NO_HOLD)
         atomic_store(&rdl__call_name(call)->share.heard, (uint8_t)(heard < HEARD_MOST ? heard : HEARD_MOST));
 }
 

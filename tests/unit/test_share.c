@@ -89,6 +89,11 @@ Test(share, answer_that_does_not_say_who_has_heard_changes_nothing)
         rdl__share_taken(&call);
         cr_assert_eq(passed(), 18);
     }
+    call.answer = 0;
+    call.req.resent = true;
+    rdl__share_released(&call);
+    rdl__share_taken(&call);
+    cr_assert_eq(passed(), 18);
 }
 
 /* Others of its process wait for it, and not for as long, maybe. */
