@@ -34,54 +34,60 @@ static const enum rdl__news raced_for[] = {RDL__NEWS_WAKE, RDL__NEWS_TOTAL, RDL_
 
 enum { KINDS = sizeof raced_for / sizeof *raced_for };
 
-Test(waiters, whose_client_lets_others_pass_tries_when_the_time_for_that_is_over)
+/* Of each kind: it was freed, and the client of the one who waits lets others pass; what comes then, after which it has
+ * tried. */
+static void lets_pass_and_tries(void (*then)(enum rdl__news news))
 {
     for (int i = 0; i < KINDS; i++) {
         sleeps("a", raced_for[i]);
         passes_ns = PASS_NS;
         is_freed(raced_for[i]);
         cr_assert_str_eq(asked, "1", "%d", i);
-        fake_loop_run(&loop, loop.now + PASS_NS - 1);
         cr_assert_str_eq(trail, "", "%d", i);
-        fake_loop_run(&loop, loop.now + 1);
+        then(raced_for[i]);
         cr_assert_str_eq(trail, "a", "%d", i);
         go_away('a', true);
         rdl__waiters_sweep(&waiters);
     }
 }
 
+static void time_is_over(enum rdl__news news)
+{
+    fake_loop_run(&loop, loop.now + PASS_NS - 1);
+    cr_assert_str_eq(trail, "", "%d", news);
+    fake_loop_run(&loop, loop.now + 1);
+}
+
+Test(waiters, whose_client_lets_others_pass_tries_when_the_time_for_that_is_over)
+{
+    lets_pass_and_tries(time_is_over);
+}
+
+static void turn_has_come(enum rdl__news news)
+{
+    passes_ns = 0;
+    is_freed(news);
+}
+
 Test(waiters, whose_client_lets_others_pass_tries_at_the_next_release_if_it_is_its_turn)
 {
-    for (int i = 0; i < KINDS; i++) {
-        sleeps("a", raced_for[i]);
-        passes_ns = PASS_NS;
-        is_freed(raced_for[i]);
-        cr_assert_str_eq(trail, "", "%d", i);
-        passes_ns = 0;
-        is_freed(raced_for[i]);
-        cr_assert_str_eq(trail, "a", "%d", i);
-        go_away('a', true);
-        rdl__waiters_sweep(&waiters);
+    lets_pass_and_tries(turn_has_come);
+}
+
+static void others_come_back(enum rdl__news news)
+{
+    for (int n = 1; n < 7; n++) {
+        fake_loop_run(&loop, loop.now + PASS_NS / 7);
+        is_freed(news);
     }
+    cr_assert_str_eq(trail, "", "%d", news);
+    fake_loop_run(&loop, loop.now + PASS_NS / 7);
 }
 
 /* Others' releases may come for ever. */
 Test(waiters, whose_client_lets_others_pass_does_so_for_no_longer_than_it_was_to_be_at_first)
 {
-    for (int i = 0; i < KINDS; i++) {
-        sleeps("a", raced_for[i]);
-        passes_ns = PASS_NS;
-        is_freed(raced_for[i]);
-        for (int n = 1; n < 7; n++) {
-            fake_loop_run(&loop, loop.now + PASS_NS / 7);
-            is_freed(raced_for[i]);
-        }
-        cr_assert_str_eq(trail, "", "%d", i);
-        fake_loop_run(&loop, loop.now + PASS_NS / 7);
-        cr_assert_str_eq(trail, "a", "%d", i);
-        go_away('a', true);
-        rdl__waiters_sweep(&waiters);
-    }
+    lets_pass_and_tries(others_come_back);
 }
 
 /* Java's `1` is a release, and so are the two of a writer of ours. */
