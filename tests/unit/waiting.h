@@ -103,6 +103,7 @@ static inline int64_t on_release(struct rdl__waiter *waiter, int64_t freed, int6
     (void)now;
     cr_assert_lt(len + 1, sizeof asked);
     asked[len] = (char)('0' + freed);
+    asked[len + 1] = '\0'; /* of an earlier run of it more is left, maybe */
     return passes_ns;
 }
 
