@@ -36,7 +36,7 @@ enum { KINDS = sizeof raced_for / sizeof *raced_for };
 
 /* Of each kind: it was freed, and the client of the one who waits lets others pass; what comes then, after which it has
  * tried. */
-static void lets_pass_and_tries(void (*then)(enum rdl__news news))
+static void check_lets_pass_and_tries(void (*then)(enum rdl__news news))
 {
     for (int i = 0; i < KINDS; i++) {
         sleeps("a", raced_for[i]);
@@ -60,7 +60,7 @@ static void time_is_over(enum rdl__news news)
 
 Test(waiters, whose_client_lets_others_pass_tries_when_the_time_for_that_is_over)
 {
-    lets_pass_and_tries(time_is_over);
+    check_lets_pass_and_tries(time_is_over);
 }
 
 static void turn_has_come(enum rdl__news news)
@@ -71,7 +71,7 @@ static void turn_has_come(enum rdl__news news)
 
 Test(waiters, whose_client_lets_others_pass_tries_at_the_next_release_if_it_is_its_turn)
 {
-    lets_pass_and_tries(turn_has_come);
+    check_lets_pass_and_tries(turn_has_come);
 }
 
 static void others_come_back(enum rdl__news news)
@@ -87,7 +87,7 @@ static void others_come_back(enum rdl__news news)
 /* Others' releases may come for ever. */
 Test(waiters, whose_client_lets_others_pass_does_so_for_no_longer_than_it_was_to_be_at_first)
 {
-    lets_pass_and_tries(others_come_back);
+    check_lets_pass_and_tries(others_come_back);
 }
 
 /* Java's `1` is a release, and so are the two of a writer of ours. */
