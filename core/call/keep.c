@@ -11,10 +11,12 @@
 #define LEASE_OF_CACHE 4 /* the first renewal of a lease is due after a quarter of it at the earliest */
 
 /* Is this take the one whose hold is to be kept? From the second on, of one that is shared from the first; each hold
- * that was recalled too soon doubles how many go to the server by themselves before the next. */
-static bool is_to_be_kept(const struct rdl__keep *keep)
+ * that was recalled too soon doubles how many go to the server by themselves before the next. Not while those for whom
+ * the last one was given back may sleep. */
+static bool is_to_be_kept(const struct rdl__keep *keep, int64_t now)
 {
-    return keep->heard && !keep->closed && keep->takes > 1u << keep->doublings >> keep->shared;
+    return keep->heard && !keep->closed && now >= keep->apart_until &&
+           keep->takes > 1u << keep->doublings >> keep->shared;
 }
 
 enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool one_try, int64_t now)
@@ -39,7 +41,7 @@ enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool one
     }
     if (keep->takes <= 1u << DOUBLINGS_MOST)
         keep->takes++;
-    if (!is_to_be_kept(keep))
+    if (!is_to_be_kept(keep, now))
         return RDL__ENTRY_ASK;
     keep->state = RDL__KEEP_TAKING;
     keep->begun = false;
@@ -172,10 +174,12 @@ void rdl__keep_lost(struct rdl__keep *keep, enum rdl__keep_end end)
     ended(keep);
 }
 
-void rdl__keep_given(struct rdl__keep *keep, int64_t now, int64_t pause_ns)
+void rdl__keep_given(struct rdl__keep *keep, int64_t now, int64_t pause_ns, int64_t apart_ns)
 {
     bool others = keep->end == RDL__END_RECALLED || keep->end == RDL__END_OLD;
 
+    if (others)
+        keep->apart_until = now + apart_ns;
     keep->state = others ? RDL__KEEP_PAUSING : RDL__KEEP_NONE;
     keep->until = now + pause_ns;
     ended(keep);

@@ -67,6 +67,7 @@ struct rdl__keep {
     int64_t suspected;    /* the number of the hold that may have been evicted last; 0: none */
     int64_t wanted_since; /* with `wanted` */
     int64_t until;        /* HELD: kept until then at most. PAUSING: the end of the pause */
+    int64_t apart_until;  /* every owner asks the server for itself: nothing is kept before */
 };
 
 /* What an owner that does not have the lock is to do. */
@@ -113,8 +114,9 @@ void rdl__keep_unheard(struct rdl__keep *keep); /* and is no more */
 bool rdl__keep_suspected(struct rdl__keep *keep, int64_t n);
 void rdl__keep_lost(struct rdl__keep *keep, enum rdl__keep_end end); /* the hold is, or is left to its lease */
 
-/* The release was answered, whatever the answer. pause_ns: how long to stand back if others want it. */
-void rdl__keep_given(struct rdl__keep *keep, int64_t now, int64_t pause_ns);
+/* The release was answered, whatever the answer. If others want it, or may, pause_ns: how long to stand back; apart_ns:
+ * for how long they may sleep beside it, as who polls, so that nothing is kept. */
+void rdl__keep_given(struct rdl__keep *keep, int64_t now, int64_t pause_ns, int64_t apart_ns);
 /* True: the pause is over, and whoever waits here may go on. */
 bool rdl__keep_pause_over(struct rdl__keep *keep, int64_t now);
 

@@ -210,6 +210,12 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
     rdl__cache_release(cache, lock); /* the last handle may be gone, and the task would find none */
 }
 
+/* For how long at most others sleep who are told of no release, if they poll as this client does. */
+static int64_t longest_poll_ns(const struct rdl__cache *cache)
+{
+    return rdl__news_heard(cache->ops->news) ? 0 : rdl__settings_retry(&cache->name->settings).max_ms * RDL__MS;
+}
+
 /* The release has ended, on the loop. */
 static void on_released(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, void *arg)
 {
@@ -227,7 +233,8 @@ static void on_released(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, 
                                     : (enum rdl__keep_end)cache->keep.end;
     if (cache->keep.wanted)
         wanted_ns = now - cache->keep.wanted_since;
-    rdl__keep_given(&cache->keep, now, rdl__keep_pause(atomic_load(&rdl__name_shard(name)->node.round_trip)));
+    rdl__keep_given(&cache->keep, now, rdl__keep_pause(atomic_load(&rdl__name_shard(name)->node.round_trip)),
+                    longest_poll_ns(cache));
     rdl__cache_anew(cache, now);
     if (cache->keep.closed || cache->leaves)
         rdl__cache_post(cache); /* to disengage */

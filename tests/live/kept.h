@@ -33,17 +33,17 @@ static inline bool is_kept(void)
     return kept_field()[0] != '\0';
 }
 
+static inline bool is_kept_after_a_pair(rdl_lock_t *lock)
+{
+    take(lock);
+    give(lock);
+    return is_kept();
+}
+
 /* Use the lock until it stays, and is idle. */
 static inline void make_idle(rdl_lock_t *lock)
 {
-    bool kept = false;
-
-    for (int i = 0; i < 1000 && !kept; i++) {
-        take(lock);
-        give(lock);
-        kept = is_kept();
-    }
-    cr_assert(kept, "the lock is never kept");
+    cr_assert(WAIT_UNTIL(is_kept_after_a_pair(lock), SOON_MS), "the lock is never kept");
 }
 
 /* ---- what callbacks say ------------------------------------------------------------------------------------------ */

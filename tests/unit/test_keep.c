@@ -62,14 +62,14 @@ Test(keep, what_is_shared_is_kept_from_the_first_take_on_while_one_more_comes_in
         cr_assert_eq(come(true), RDL__ENTRY_IN);
         cr_assert(rdl__keep_recalled(&keep, number, now));
         cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
-        rdl__keep_given(&keep, now, RDL__MS);
+        rdl__keep_given(&keep, now, RDL__MS, 0);
         cr_assert(rdl__keep_pause_over(&keep, now += RDL__MS));
     }
     for (int takes = 1; takes < 100; takes = takes == 1 ? 2 : 2 * takes - 1) {
         cr_assert_eq(until_kept(), takes);
         cr_assert(rdl__keep_recalled(&keep, number, now));
         cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
-        rdl__keep_given(&keep, now, RDL__MS);
+        rdl__keep_given(&keep, now, RDL__MS, 0);
         cr_assert(rdl__keep_pause_over(&keep, now += RDL__MS));
     }
 }
@@ -99,7 +99,7 @@ Test(keep, cut_of_the_subscription_ends_what_is_kept_and_no_pass_is_made)
     rdl__keep_heard(&keep); /* anew: holds of before do not count again */
     cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
     assert_given(RDL__END_UNHEARD);
-    rdl__keep_given(&keep, now, RDL__MS);
+    rdl__keep_given(&keep, now, RDL__MS, 0);
     cr_assert_eq(keep.state, RDL__KEEP_NONE); /* nobody is known to want it */
 }
 
@@ -165,7 +165,7 @@ Test(keep, nobody_is_let_in_after_a_release_was_decided)
     keep.begun = true;
     cr_assert_eq(come(true), RDL__ENTRY_QUEUE);
     cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_QUEUE); /* for that release */
-    rdl__keep_given(&keep, now, 4 * RDL__MS);
+    rdl__keep_given(&keep, now, 4 * RDL__MS, 0);
     cr_assert_eq(keep.state, RDL__KEEP_PAUSING);
     cr_assert_eq(come(true), RDL__ENTRY_QUEUE); /* it stands back */
     cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_ASK);
@@ -174,13 +174,38 @@ Test(keep, nobody_is_let_in_after_a_release_was_decided)
     cr_assert_eq(keep.state, RDL__KEEP_NONE);
 }
 
+static void give_back(enum rdl__keep_end end)
+{
+    rdl__keep_give(&keep, end);
+    rdl__keep_given(&keep, now, RDL__MS, 10 * RDL__MS);
+}
+
+/* As those do who poll. A Java client recalls nobody. */
+Test(keep, is_not_kept_while_those_may_sleep_for_whom_it_was_given_back)
+{
+    static const enum rdl__keep_end ends[] = {RDL__END_RECALLED, RDL__END_OLD};
+
+    (void)until_kept();
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        give_back(ends[i]);
+        now += 10 * RDL__MS - 1;
+        cr_assert(rdl__keep_pause_over(&keep, now));
+        for (int k = 0; k < 100; k++)
+            cr_assert_eq(come(true), RDL__ENTRY_ASK);
+        now++;
+        cr_assert_eq(until_kept(), 1);
+    }
+    give_back(RDL__END_SHORT);
+    cr_assert_lt(until_kept(), 100, "nobody else wants it");
+}
+
 Test(keep, is_kept_for_cache_ms_at_most_however_busy)
 {
     (void)until_kept();
     cr_assert_eq(rdl__keep_emptied(&keep, true, now + CACHE_MS * RDL__MS - 1), RDL__EMPTY_PASS);
     cr_assert_eq(rdl__keep_emptied(&keep, true, now + CACHE_MS * RDL__MS), RDL__EMPTY_GIVE);
     assert_given(RDL__END_OLD);
-    rdl__keep_given(&keep, now, RDL__MS);
+    rdl__keep_given(&keep, now, RDL__MS, 0);
     cr_assert_eq(keep.state, RDL__KEEP_PAUSING); /* as if recalled: those of Java cannot */
 }
 
@@ -201,7 +226,7 @@ Test(keep, recalled_before_two_owners_were_let_in_doubles_the_takes_until_the_ne
         cr_assert_eq(until_kept(), expected, "%d", i);
         (void)rdl__keep_recalled(&keep, number, now);
         cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
-        rdl__keep_given(&keep, now, 0);
+        rdl__keep_given(&keep, now, 0, 0);
         cr_assert(rdl__keep_pause_over(&keep, now));
         expected = expected > 1024 ? 1025 : expected == 2 ? 3 : 2 * (expected - 1) + 1;
     }
@@ -210,7 +235,7 @@ Test(keep, recalled_before_two_owners_were_let_in_doubles_the_takes_until_the_ne
     cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_PASS);
     (void)rdl__keep_recalled(&keep, number, now);
     cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
-    rdl__keep_given(&keep, now, 0);
+    rdl__keep_given(&keep, now, 0, 0);
     cr_assert(rdl__keep_pause_over(&keep, now));
     cr_assert_eq(until_kept(), 2); /* a better one sets them back */
 }
@@ -220,7 +245,7 @@ Test(keep, so_does_one_that_could_let_nobody_in)
     for (int expected = 2, i = 0; i < 3; i++, expected = 2 * expected - 1) {
         cr_assert_eq(until_kept(), expected, "%d", i);
         rdl__keep_give(&keep, RDL__END_SHORT);
-        rdl__keep_given(&keep, now, 0);
+        rdl__keep_given(&keep, now, 0, 0);
         (void)rdl__keep_pause_over(&keep, now);
     }
 }
@@ -233,7 +258,7 @@ Test(keep, after_one_that_let_four_owners_in_the_next_take_is_kept)
             cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_PASS);
         (void)rdl__keep_recalled(&keep, number, now);
         cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
-        rdl__keep_given(&keep, now, 0);
+        rdl__keep_given(&keep, now, 0, 0);
         cr_assert(rdl__keep_pause_over(&keep, now));
         cr_assert_eq(until_kept(), owners < 4 ? 2 : 1);
         cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_PASS);
@@ -257,7 +282,7 @@ Test(keep, hold_that_may_have_been_evicted_or_was_extended_is_not_passed_on)
     (void)until_kept();
     cr_assert(rdl__keep_suspected(&keep, number));
     cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
-    rdl__keep_given(&keep, now, 0);
+    rdl__keep_given(&keep, now, 0, 0);
     (void)until_kept();
     keep.stretched = true;
     cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
@@ -281,7 +306,7 @@ Test(keep, closed_keeps_nothing)
     (void)until_kept();
     keep.closed = true;
     cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
-    rdl__keep_given(&keep, now, 0);
+    rdl__keep_given(&keep, now, 0, 0);
     for (int i = 0; i < 3000; i++)
         cr_assert_eq(come(true), RDL__ENTRY_ASK);
 }
@@ -335,7 +360,7 @@ Test(keep, what_is_wanted_here_is_given_back_as_if_recalled)
     cr_assert_not(rdl__keep_is_open(&keep, now));
     cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
     assert_given(RDL__END_RECALLED);
-    rdl__keep_given(&keep, now, RDL__MS);
+    rdl__keep_given(&keep, now, RDL__MS, 0);
     cr_assert_eq(keep.state, RDL__KEEP_PAUSING);
 }
 
