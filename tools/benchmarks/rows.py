@@ -29,9 +29,12 @@ TEN = "10 waiters"
 SINGLE = "single server"
 UNCOUNTED = "without metrics"
 WAITED_FOR = "waited for"
+UNWAITED = "hiredis, not waiting either"
 IN_CLUSTER = "hiredis in the cluster"
 HANDED = "hand-off"
 FLOCK = "flock"
+FUTEX = "a futex handed on"
+COUNTED, TIMED = "fenced by a counter", "fenced by time"
 POSTGRES = "postgresql"
 RUEIDISLOCK = "rueidislock"
 THREADS_OF_ROWS = (32, 128, 256)
@@ -69,8 +72,8 @@ def ceiling(kind="reentrant", owners=256, locks=None, name=None):
     return program(name or CEILING, "pipeline", kind=kind, owners=owners, locks=locks or owners)
 
 
-def peer(name, mode="pairs", threads=1):
-    return Contender(name, lambda stage: peers.measure(stage, name, mode, threads))
+def peer(name, mode="pairs", threads=1, program=None):
+    return Contender(name, lambda stage: peers.measure(stage, program or name, mode, threads))
 
 
 def counting(name, count, **options):
@@ -139,7 +142,8 @@ ROWS = [
 ] + [
     Row("pair-unconfirmed" + name, "An unlock that waits for nothing: one thread, %s" % text, where, True,
         [ours("pairs", kind="redlatch-unconfirmed", **given), program(WAITED_FOR, "pairs", kind="redlatch", **given),
-         hiredis("pairs", **given)], LATENCY, [ratio("p50_us", HIREDIS, 0.55, 0.52)])
+         hiredis("pairs", **given), program(UNWAITED, "pairs", kind="reentrant-unwaited", **given)],
+        LATENCY, [ratio("p50_us", HIREDIS, 0.55, 0.52), ratio("p50_us", UNWAITED, 1.05, 1.00)])
     for name, where, text, given in (("", "same", "server on the same core, TCP", {}),
                                      ("-other", "other", "server on another core, TCP", {}),
                                      ("-far", "same", "when the network takes 1 ms each way", {"far_ms": 1}))
@@ -210,20 +214,28 @@ ROWS = [
                 False)], 3),
     Row("pair-kept", "One thread, a lock that its client keeps (cache_ms), that nobody else wants", "same", True,
         [ours("pairs", kind="redlatch-kept", batch=BATCH),
-         program("fenced", "pairs", kind="redlatch-fenced-kept", batch=BATCH),
+         program(COUNTED, "pairs", kind="redlatch-fenced-kept", batch=BATCH),
+         program(TIMED, "pairs", kind="redlatch-timed-kept", batch=BATCH),
          program(FLOCK, "pairs", kind="host-flock", batch=BATCH)],
         THROUGHPUT[:1] + LATENCY,
-        [bound("p50 us", "p50_us", 0.2, 0.1), ratio("per_second", FLOCK, 4, 9, least=True)]),
+        [bound("p50 us", "p50_us", 0.2, 0.1), ratio("per_second", FLOCK, 4, 9, least=True)] +
+        [Target("%s: p50 us" % tokens, lambda own, _: own["p50_us"], None, 0.25, None, False, tokens)
+         for tokens in (COUNTED, TIMED)]),
     Row("cost-kept", "What a pair of a kept lock costs, counted", "same", False,
         [counting(OURS, costs.instructions, kind="redlatch-kept"),
          counting("asking", costs.instructions, kind="redlatch")],
         [("ours", "", "instructions of ours"), ("instructions", "", "instructions in all"),
          ("allocations", "", "allocations")],
         [bound("instructions in all", "instructions", 2000, 1000), bound("allocations", "allocations", 0, 0)], 1),
-    Row("kept-32", "32 threads on one lock that their client keeps, on one core", "same", True,
-        [ours("pairs", kind="redlatch-kept", threads=32, locks=1),
-         program("asking", "pairs", kind="redlatch", threads=32, locks=1)],
-        THROUGHPUT, [ratio("per_second", "asking", 10, 30, least=True)]),
+    Row("kept-32", "32 threads on one lock that their client keeps (cache_ms), nothing done inside, on one core", "same",
+        True,
+        [ours("processes", kind="redlatch-kept", processes=1, threads=32),
+         program("asking", "processes", kind="redlatch", processes=1, threads=32),
+         program(FUTEX, "processes", kind="host-futex", processes=1, threads=32)],
+        [("per_second", "/s", "changes of owner"), ("pairs_per_second", "/s", "pairs"),
+         ("longest_wait_ms", "ms", "longest wait")],
+        [ratio("per_second", "asking", 10, 30, least=True, text="changes of owner/s"),
+         ratio("per_second", FUTEX, 0.5, 0.8, least=True, text="changes of owner/s")]),
     Row("system-calls", "System calls a pair, one thread", "same", False,
         [counting(OURS, costs.system_calls, kind="redlatch"), counting(HIREDIS, costs.system_calls, kind="reentrant")],
         [("system_calls", "", "system calls")], [bound("system calls", "system_calls", 4, 4)], 1),
@@ -311,9 +323,9 @@ ROWS = [
         [bound("commands a hand-off", "commands", 2.05, 2.00)])
     for n in (16, 1000)
 ] + [
-    # rueidislock's 16 clients share a process, which spares it the switches between processes.
     Row("processes-16", "16 processes on one lock, nothing done inside", "other", True,
-        [ours("processes", processes=16), hiredis("processes", processes=16), peer(RUEIDISLOCK, "contend", 16)],
+        [ours("processes", processes=16), hiredis("processes", processes=16), peer(RUEIDISLOCK, "contend", 16),
+         peer("rueidislock in one process", "contend-within", 16, program=RUEIDISLOCK)],
         CHANGES,
         [ratio("per_second", HIREDIS, 1.0, least=True, text="changes of owner/s"),
          ratio("per_second", RUEIDISLOCK, 2.0, 3.0, least=True, text="changes of owner/s"),

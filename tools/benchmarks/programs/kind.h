@@ -5,8 +5,9 @@
  * parties of one process have a common part. Whatever fails is the end of the program.
  *
  *   redlatch, redlatch-TYPE   one client a process, through the public headers; without a type the reentrant lock
- *   redlatch-kept,            the reentrant and the fenced lock, kept by its client (the lock option cache_ms)
- *   redlatch-fenced-kept
+ *   redlatch-kept             the reentrant lock, kept by its client (the lock option cache_ms)
+ *   redlatch-fenced-kept,     the same of the fenced lock, whose tokens are counted or the server's time (the lock
+ *   redlatch-timed-kept       option fencing)
  *   redlatch-metered          the reentrant lock, counted by name (the client option metrics)
  *   redlatch-unconfirmed      the reentrant lock, whose unlock waits for nothing (the lock option release)
  *   redlatch-multi            of three names
@@ -17,6 +18,7 @@
  *   three-in-one, three-of-any  by one script
  *   host-flock, host-futex, host-agent  no server: host.c
  *   reentrant and the like    a hiredis connection a party, with that traffic (traffic.h)
+ *   reentrant-unwaited        the same, but a release is sent and not waited for: its answer is read with the next one
  */
 #ifndef TOOLS_BENCHMARKS_KIND_H
 #define TOOLS_BENCHMARKS_KIND_H
@@ -43,6 +45,7 @@ const struct kind *kind_of(const struct run *run);
 
 extern const struct kind_ops ours_ops;
 extern const struct kind_ops plain_ops;
+extern const struct kind_ops unwaited_ops;
 extern const struct kind_ops semaphore_ops;
 extern const struct kind_ops permit_ops;
 extern const struct kind_ops our_red_ops;

@@ -58,6 +58,7 @@ rdl_lock_t *ours_lock(rdl_client_t *client, const char *kind, const char *name)
                   {"redlatch-simple", rdl_simple_lock},
                   {"redlatch-spin", rdl_spin_lock},
                   {"redlatch-fenced", rdl_fenced_lock},
+                  {"redlatch-timed", rdl_fenced_lock},
                   {"redlatch-fair", rdl_fair_lock},
                   {"redlatch-read", rdl_read_lock},
                   {"redlatch-write", rdl_write_lock},
@@ -72,6 +73,7 @@ rdl_lock_t *ours_lock(rdl_client_t *client, const char *kind, const char *name)
     if (strcmp(kind, "redlatch-unconfirmed") == 0)
         options.release = RDL_RELEASE_UNCONFIRMED;
     options.cache_ms = keeps ? 10000 : 0;
+    options.fencing = strcmp(kind, "redlatch-timed-kept") == 0 ? RDL_FENCING_TIME : options.fencing;
     len -= keeps ? tail : 0;
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         if (strlen(makers[i].kind) == len && strncmp(makers[i].kind, kind, len) == 0) {

@@ -18,6 +18,7 @@ struct common {
 struct party {
     redisContext *commands;
     redisContext *messages; /* NULL: never had to wait */
+    int unread;             /* answers, where a release is not waited for */
     const char *server;
     struct traffic traffic;
 };
@@ -35,14 +36,20 @@ static void stop(void *common)
     free(common);
 }
 
-static void *join(void *arg, const char *lock)
+static void *join_as(const struct common *common, const char *kind, const char *lock)
 {
-    const struct common *common = arg;
     struct party *party = allocate(1, sizeof *party);
 
     *party = (struct party){.commands = connect_to(common->server), .server = common->server};
-    traffic_init(&party->traffic, common->run, party->commands, common->run->kind, lock);
+    traffic_init(&party->traffic, common->run, party->commands, kind, lock);
     return party;
+}
+
+static void *join(void *arg, const char *lock)
+{
+    const struct common *common = arg;
+
+    return join_as(common, common->run->kind, lock);
 }
 
 static void part(void *arg)
@@ -130,4 +137,55 @@ const struct kind_ops plain_ops = {
     .part = part,
     .take = take,
     .release = release,
+};
+
+/* ---- releases that are not waited for, of locks that nobody else wants ------------------------------------------ */
+
+static void *join_unwaited(void *arg, const char *lock)
+{
+    return join_as(arg, "reentrant", lock);
+}
+
+static void send_only(struct party *party, const struct request *r)
+{
+    int done = 0;
+
+    if (redisAppendCommandArgv(party->commands, r->argc, (const char **)r->argv, r->len) != REDIS_OK)
+        fail("%s: %s", r->argv[0], party->commands->errstr);
+    while (!done)
+        if (redisBufferWrite(party->commands, &done) != REDIS_OK)
+            fail("%s: %s", r->argv[0], party->commands->errstr);
+    party->unread++;
+}
+
+/* What was not waited for is answered before. */
+static void take_behind(void *arg)
+{
+    struct party *party = arg;
+    redisReply *reply = NULL;
+
+    for (send_only(party, &party->traffic.take); party->unread > 0; party->unread--) {
+        freeReplyObject(reply);
+        if (redisGetReply(party->commands, (void **)&reply) != REDIS_OK)
+            fail("no answer: %s", party->commands->errstr);
+    }
+    if (reply == NULL || reply->type == REDIS_REPLY_ERROR || party->traffic.left(reply) != TAKEN)
+        fail("somebody else wants it");
+    freeReplyObject(reply);
+}
+
+static void release_unwaited(void *arg)
+{
+    struct party *party = arg;
+
+    send_only(party, &party->traffic.release);
+}
+
+const struct kind_ops unwaited_ops = {
+    .start = start,
+    .stop = stop,
+    .join = join_unwaited,
+    .part = part,
+    .take = take_behind,
+    .release = release_unwaited,
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* processes.c - N processes on one lock, each with --threads, nothing done inside, and see processes.h.
  *
- * What counts are changes of owner: a process that takes the lock again makes none. A process that slept beside a free
- * lock would show as a long gap between a release and the next take, or as a long wait.
+ * What counts are changes of owner: a thread that takes the lock again makes none. One that slept beside a free lock
+ * would show as a long gap between a release and the next take, or as a long wait.
  *
  * turns: they do not compete but come one after the other, and in its turn each thread of a process takes the lock
  * once.
@@ -66,7 +66,7 @@ struct field {
 /* A process, and one of its threads. */
 struct place {
     struct field *field;
-    int64_t number;
+    int64_t number; /* of the process; of a thread of one, among all threads */
     sem_t *turn, *next; /* its own and the next one's; NULL: all compete */
     bool *over;         /* this was the last turn */
     pthread_barrier_t *together;
@@ -101,7 +101,7 @@ static void inside(struct field *field, int64_t me, int64_t asked_at)
     int64_t now = now_ns();
 
     if (atomic_exchange(&field->inside, 1) != 0)
-        fail("two processes hold one lock");
+        fail("two hold one lock");
     if (field->last != me)
         atomic_fetch_add(&field->changes, 1);
     atomic_fetch_add(&field->pairs, 1);
@@ -145,6 +145,7 @@ static void be_process(void *arg)
     (void)pthread_barrier_init(&together, NULL, (unsigned)run->threads);
     for (int64_t i = 0; i < run->threads; i++) {
         places[i] = *place;
+        places[i].number = place->number * run->threads + i;
         places[i].together = &together;
         places[i].over = &over;
         places[i].first = i == 0;

@@ -3,15 +3,22 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
@@ -45,7 +52,11 @@ func (r *run) add(to samples, from, until time.Time) samples {
 
 // begin: time runs from here, so connect first.
 func (r *run) begin() {
-	r.start = time.Now().Add(time.Duration(r.warmup * 1e9))
+	r.beginAt(time.Now())
+}
+
+func (r *run) beginAt(now time.Time) {
+	r.start = now.Add(time.Duration(r.warmup * 1e9))
 	r.end = r.start.Add(time.Duration(r.seconds * 1e9))
 }
 
@@ -135,15 +146,120 @@ func (r *run) handoff() (samples, error) {
 	return own, nil
 }
 
-// contend: each goroutine is a client of its own. What is kept are takes by another one than the last, each as the time
-// since the last; the lock guards what tells of it.
+// shared is what processes know of each other: in a file that each of them maps. What the lock guards is touched by its
+// holder only.
+type shared struct {
+	connected atomic.Int64
+	begun     atomic.Int64 // when, as time.Now().UnixNano(); 0: not yet
+	owner     int64        // who had it last, from 1
+	taken     int64        // when
+}
+
+func mapped(path string) (*shared, error) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	size := int(unsafe.Sizeof(shared{}))
+	if err = file.Truncate(int64(size)); err != nil {
+		return nil, err
+	}
+	memory, err := syscall.Mmap(int(file.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return (*shared)(unsafe.Pointer(&memory[0])), nil
+}
+
+// contend: so many processes, of which each is a client.
 func (r *run) contend() (samples, error) {
+	file, err := os.CreateTemp("", "rueidislock-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	runtime.LockOSThread() // whose death would be that of the processes that it started
+	all, err := mapped(file.Name())
+	if err != nil {
+		return nil, err
+	}
+	parts := make([]bytes.Buffer, r.threads)
+	clients := make([]*exec.Cmd, r.threads)
+	for i := range clients {
+		clients[i] = exec.Command(os.Args[0], append(os.Args[1:], "--client", fmt.Sprint(i+1), "--shared", file.Name())...)
+		clients[i].Stdout, clients[i].Stderr = &parts[i], os.Stderr
+		clients[i].SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err = clients[i].Start(); err != nil {
+			return nil, err
+		}
+	}
+	for all.connected.Load() < int64(r.threads) {
+		time.Sleep(time.Millisecond)
+	}
+	all.begun.Store(time.Now().UnixNano())
+	var changes samples
+	for i, client := range clients {
+		var own samples
+		if err = errors.Join(client.Wait(), json.Unmarshal(parts[i].Bytes(), &own)); err != nil {
+			return nil, err
+		}
+		changes = append(changes, own...)
+	}
+	return changes, nil
+}
+
+// contendBeside is one of those processes, or one of several clients in a process. What is kept are takes by another one
+// than the last, each as the time since the last.
+func (r *run) contendBeside(locker rueidislock.Locker, all *shared, me int64) (samples, error) {
+	var changes samples
+	waits, cancel := context.WithDeadline(context.Background(), r.end)
+	defer cancel()
+	for waits.Err() == nil {
+		_, unlock, err := locker.WithContext(waits, "bench:contended")
+		if err != nil {
+			if waits.Err() == nil {
+				return nil, err
+			}
+			break
+		}
+		if now := time.Now().UnixNano(); all.owner != me {
+			changes = r.add(changes, time.Unix(0, all.taken), time.Unix(0, now))
+			all.owner, all.taken = me, now
+		}
+		unlock()
+	}
+	return changes, nil
+}
+
+func (r *run) contender(me int64, path string) error {
+	all, err := mapped(path)
+	if err != nil {
+		return err
+	}
+	locker, err := r.open()
+	if err != nil {
+		return err
+	}
+	for all.connected.Add(1); all.begun.Load() == 0; {
+		time.Sleep(time.Millisecond)
+	}
+	r.beginAt(time.Unix(0, all.begun.Load()))
+	changes, err := r.contendBeside(locker, all, me)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(changes)
+}
+
+// contendWithin: so many clients in this one process, which spares the system switching between processes.
+func (r *run) contendWithin() (samples, error) {
 	var changes samples
 	var failed error
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	var last time.Time
-	owner := -1
+	var all shared
 	lockers := make([]rueidislock.Locker, r.threads)
 	for i := range lockers {
 		var err error
@@ -152,25 +268,13 @@ func (r *run) contend() (samples, error) {
 		}
 	}
 	r.begin()
-	waits, cancel := context.WithDeadline(context.Background(), r.end)
-	defer cancel()
 	for i, locker := range lockers {
 		group.Go(func() {
-			for waits.Err() == nil {
-				_, unlock, err := locker.WithContext(waits, "bench:contended")
-				mu.Lock() // nobody else is inside, but who has failed may be here
-				if now := time.Now(); err == nil && owner != i {
-					changes = r.add(changes, last, now)
-					owner, last = i, now
-				} else if err != nil && waits.Err() == nil {
-					failed = errors.Join(failed, err)
-				}
-				mu.Unlock()
-				if err != nil {
-					return
-				}
-				unlock()
-			}
+			own, err := r.contendBeside(locker, &all, int64(i)+1)
+			mu.Lock()
+			defer mu.Unlock()
+			changes = append(changes, own...)
+			failed = errors.Join(failed, err)
 		})
 	}
 	group.Wait()
@@ -187,6 +291,9 @@ func (r *run) measure() (samples, error) {
 	case "contend":
 		r.locks = 1
 		return r.contend()
+	case "contend-within":
+		r.locks = 1
+		return r.contendWithin()
 	}
 	return nil, fmt.Errorf("no mode %s", r.mode)
 }
@@ -210,18 +317,29 @@ func version() string {
 
 func main() {
 	var r run
+	client := flag.Int64("client", 0, "of contend: be one of its processes, of this number")
+	path := flag.String("shared", "", "with it: the file that they share")
 	flag.StringVar(&r.server, "server", "", "HOST:PORT")
-	flag.StringVar(&r.mode, "mode", "pairs", "pairs, handoff or contend")
+	flag.StringVar(&r.mode, "mode", "pairs", "pairs, handoff, contend or contend-within")
 	flag.IntVar(&r.threads, "threads", 1, "goroutines")
 	flag.IntVar(&r.locks, "locks", 1, "locks")
 	flag.Float64Var(&r.seconds, "seconds", 5, "measured time")
 	flag.Float64Var(&r.warmup, "warmup", 1, "time before")
 	flag.Parse()
 
-	all, err := r.measure()
+	var all samples
+	var err error
+	if *client > 0 {
+		err = r.contender(*client, *path)
+	} else {
+		all, err = r.measure()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rueidislock peer:", err)
 		os.Exit(1)
+	}
+	if *client > 0 {
+		return
 	}
 	slices.Sort(all)
 	fmt.Printf(`{"peer":"rueidislock","version":"%s","mode":"%s","threads":%d,"locks":%d,"seconds":%.1f,"count":%d,`+
