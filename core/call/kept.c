@@ -87,10 +87,8 @@ static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
 }
 
 static const struct rdl__verb kept_release = {
-    RDL__RELEASES,
-    .undone = rdl__line_undone,
-    .begin = release_begin,
-    .answered = release_answered,
+    RDL__RELEASES,          .undo_once_more = rdl__line_left_over, .undone = rdl__line_undone,
+    .begin = release_begin, .answered = release_answered,
 };
 
 /* As an extend of what is there, whose answer has the server's clock besides. */

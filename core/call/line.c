@@ -73,6 +73,8 @@ enum rdl__line rdl__line_note_take(const struct rdl__call *call)
     if (call->waiter.channel != NULL) {
         count_turns(call);
         line = rdl__name_waiting(rdl__call_name(call)) > 1 ? RDL__LINE_AMONG : RDL__LINE_AGAIN;
+    } else if (call->line == RDL__LINE_YIELDS || call->line == RDL__LINE_TURN) {
+        line = (enum rdl__line)call->line; /* it is sent again, and may have entered the line */
     } else if ((last = take_note(rdl__call_name(call), RDL__YIELDS | RDL__OTHERS)) != 0) {
         line = (last & RDL__YIELDS) != 0 ? RDL__LINE_YIELDS : RDL__LINE_TURN;
     }
@@ -171,8 +173,9 @@ enum rdl__line rdl__line_note_release(const struct rdl__call *call)
 
 enum rdl__line rdl__line_note_undo(const struct rdl__call *call)
 {
-    bool stood =
-        call->verb->acquires ? call->op.wait_ms > 0 : call->line == RDL__LINE_STAYS || call->line == RDL__LINE_BACK;
+    bool stood = call->verb->acquires ? call->op.wait_ms > 0
+                                      : call->line == RDL__LINE_STAYS || call->line == RDL__LINE_BACK ||
+                                            call->line == RDL__LINE_LEAVES; /* it is sent again */
 
     if (call->hold.undo_count > 0 || !stood || !has_line(call))
         return RDL__LINE_NOT;
@@ -211,8 +214,11 @@ bool rdl__line_released(const struct rdl__call *call)
 
 bool rdl__line_left_over(const struct rdl__call *call)
 {
-    return has_line(call) && call->op.wait_ms > 0 && call->hold.undo_count == 0 &&
-           rdl__name_take_unused_place(rdl__call_name(call));
+    if (call->hold.undo_count > 0 || !has_line(call))
+        return false;
+    if (call->verb->releases && call->answer == RDL__STANDS)
+        return true;
+    return call->line == RDL__LINE_STAYS && !rdl__name_waited_for(rdl__call_name(call));
 }
 
 void rdl__line_undone(const struct rdl__call *call, int64_t now)

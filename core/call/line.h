@@ -74,9 +74,9 @@ void rdl__line_granted(const struct rdl__call *call);
  * it meanwhile, or was refused to, so it is to be undone, too. */
 bool rdl__line_released(const struct rdl__call *call);
 
-/* A take's undo was answered. May its client stand in the line for nobody? It did not say that it leaves, as another
- * call waited still; that one has been granted by now, maybe before the last try of this one entered the line. The
- * note of the place is taken away: the undo that is sent once more leaves. */
+/* An undo was answered, or a release that was given up, and is its own. May its client stand in the line for nobody?
+ * The release has entered it for a call that is likely to come. Or it was said that the client stays, as another call
+ * waited still; that one has been granted by now, or given up. The undo that is sent once more leaves. */
 bool rdl__line_left_over(const struct rdl__call *call);
 
 /* The undo was answered, and may have taken the client out of the line: who waits by now tries again.  @thread loop */

@@ -67,6 +67,7 @@ rdl__step_t rdl__release_answered(struct rdl__call *call, int64_t now)
 
 const struct rdl__verb rdl__verb_release = {
     RDL__RELEASES,
+    .undo_once_more = rdl__line_left_over,
     .undone = rdl__line_undone,
     .begin = rdl__release_begin,
     .answered = rdl__release_answered,

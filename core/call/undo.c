@@ -28,6 +28,8 @@ static void encode_undo(struct rdl__req *req, struct rdl__buf *to, bool eval)
 
     (void)eval;
     call->undo.failed = false;
+    if (call->verb->undo_releases)
+        call->line = (unsigned char)rdl__line_note_undo(call);
     if (call->verb->undo_more != NULL)
         req->owed += (unsigned char)call->verb->undo_more(call);
     call->verb->put_undo(call, to, true);
@@ -46,6 +48,8 @@ static void decode_undo(struct rdl__req *req, const struct rdl__reply *reply, in
     call->undo.detour = (unsigned char)rdl__call_detour_of(call, reply);
     if (call->undo.detached && !call->undo.told)
         rdl__detached_read(call, reply);
+    else if (call->verb->releases && reply->type == RDL__REPLY_INT)
+        call->answer = reply->integer;
     call->undo.failed |=
         reply->type == RDL__REPLY_ERROR || (call->verb->undo_short != NULL && call->verb->undo_short(reply));
 }

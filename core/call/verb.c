@@ -197,7 +197,7 @@ void rdl__release_encode(struct rdl__call *call, struct rdl__buf *to, bool eval)
 
 void rdl__put_undo(const struct rdl__call *call, struct rdl__buf *to, bool eval)
 {
-    put_release(call, to, eval, call->hold.undo_count, rdl__line_note_undo(call));
+    put_release(call, to, eval, call->hold.undo_count, (enum rdl__line)call->line);
 }
 
 /* ---- releases that another server may not have seen ------------------------------------------------------------- */

@@ -60,7 +60,7 @@ struct rdl__verb {
     const struct rdl__verb *kept;       /* what it is of a lock that its client keeps (cached.h). NULL: the same */
     const char *(*texts)(int code);     /* the verb's own text for a code. NULL, or returning NULL: rdl_strerror's */
     int script;                         /* for verbs that share an encode function, which reads it here */
-    bool undo_releases;                 /* the undo with undo_count 0 releases the hold, for the replay log */
+    bool undo_releases;                 /* the undo with undo_count 0 releases the hold, and may leave its line */
 };
 
 /* Which lane of the shard a request goes on: the loop's, one of the callers', the acks lane. None: an undo that was

@@ -284,6 +284,115 @@ Test(directed, Q7_who_waits_beside_a_lost_hold_of_its_client_is_woken, .timeout 
         check_schedule(&(struct schedule){.kind = line_kinds[i], .steps = hold_lost, .watchdog_lease_ms = 9000});
 }
 
+/* ---- who comes back stands in line already (19) ------------------------------------------------------------------ */
+
+static void passed_on(struct caller *from, struct lock_call *to)
+{
+    must_answer(do_it(from, RELEASE, 0, 0), RDL_OK, "a release");
+    must_answer(end(to), RDL_OK, "the next one");
+}
+
+static struct lock_call *waits(struct caller *caller)
+{
+    struct lock_call *call = begin(caller, TAKE, 3000, 20000);
+
+    pass_ms(20);
+    return call;
+}
+
+/* a, b and d, of a client each, have had it by turns. Now a holds it again, and is taken for one that comes back; b's
+ * last release has woken another. */
+static struct caller *a_comes_back(void)
+{
+    struct app *r = sim_app(0);
+    struct caller *d;
+    struct lock_call *next, *at_once;
+
+    fibre_join(fibre_start(&r->process, open_it, r));
+    d = caller_join(r, false);
+    must_answer(do_it(a, TAKE, 0, 20000), RDL_OK, "the first");
+    passed_on(a, waits(b));
+    passed_on(b, waits(d));
+    passed_on(d, waits(a));
+    next = begin(d, TAKE, 3000, 20000);
+    pass_ms(5);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "a's release");
+    at_once = begin(a, TAKE, 3000, 20000);
+    must_answer(end(next), RDL_OK, "d");
+    passed_on(d, at_once);
+    return d;
+}
+
+/* d is the last one, and nobody is left in line. */
+static void d_leaves(struct caller *d)
+{
+    struct app *r = d->app;
+
+    must_answer(do_it(d, RELEASE, 0, 0), RDL_OK, "d's release");
+    pass_ms(200);
+    must(ask(server_do("EXISTS", "redisson_lock__channel:{N}")) == 0, "nobody is left in line");
+    (void)process_enter(&r->process);
+    caller_leave(d);
+    (void)process_enter(NULL);
+    fibre_join(fibre_start(&r->process, close_it, r));
+}
+
+/* b's first try enters the line, and its answer is lost; sent again it is granted, behind a's release, which has
+ * entered a. Then nobody looks but for b's release. */
+static void take_sent_again(void)
+{
+    struct caller *d = a_comes_back();
+    struct lock_call *again, *last;
+
+    app_disturb(q, 100 * RDL__MS);
+    net_cut_after(net_nth(&q->process, LOOP_LANE), DOWN, 1);
+    again = begin(b, TAKE, 3000, 20000);
+    fibre_sleep(ONE_WAY / 2);
+    last = begin(d, TAKE, 8000, 20000);
+    fibre_sleep(ONE_WAY);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "a's release");
+    must_answer(end(again), RDL_OK, "b");
+    must_answer(do_it(b, RELEASE, 0, 0), RDL_OK, "b's release");
+    pass_ms(150);
+    must(last->done, "who waits is woken, or looks");
+    must_answer(end(last), RDL_OK, "d");
+    d_leaves(d);
+}
+
+static void check_unrenewed(void (*steps)(void))
+{
+    check_schedule(
+        &(struct schedule){.kind = "reentrant", .unfenced = true, .watchdog_lease_ms = 30000, .steps = steps});
+}
+
+Test(directed, Q7_a_take_that_is_sent_again_takes_its_client_out_of_the_line)
+{
+    check_unrenewed(take_sent_again);
+}
+
+/* a's release has little time left when there is a connection again, and is given up; then it answers that it has
+ * entered the line. */
+static void release_given_up(void)
+{
+    struct caller *d = a_comes_back();
+    struct lock_call *first = waits(b), *second = waits(d), *release;
+
+    app_disturb(p, 100 * RDL__MS);
+    net_cut(net_nth(&p->process, LOOP_LANE));
+    release = begin(a, RELEASE, 0, 0);
+    fibre_sleep(11 * ONE_WAY / 2); /* there is one, and it is on its way */
+    net_hold(net_last(&p->process), DOWN, world_now() + 57 * RDL__MS);
+    must_answer(end(release), RDL_EUNKNOWN, "a's release");
+    must_answer(end(first), RDL_OK, "b");
+    passed_on(b, second);
+    d_leaves(d);
+}
+
+Test(directed, Q7_a_release_that_was_given_up_leaves_nobody_in_line)
+{
+    check_unrenewed(release_given_up);
+}
+
 /* ---- an eviction whose answer comes late ------------------------------------------------------------------------- */
 
 static void force_it(void *arg)

@@ -66,7 +66,7 @@ struct field {
 /* A process, and one of its threads. */
 struct place {
     struct field *field;
-    int64_t number; /* of the process; of a thread of one, among all threads */
+    int64_t number;     /* of the process; of a thread of one, among all threads */
     sem_t *turn, *next; /* its own and the next one's; NULL: all compete */
     bool *over;         /* this was the last turn */
     pthread_barrier_t *together;

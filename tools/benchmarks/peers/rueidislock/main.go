@@ -210,8 +210,8 @@ func (r *run) contend() (samples, error) {
 	return changes, nil
 }
 
-// contendBeside is one of those processes, or one of several clients in a process. What is kept are takes by another one
-// than the last, each as the time since the last.
+// contendBeside is one of those processes, or one of several clients in a process. What is kept are takes by another
+// one than the last, each as the time since the last.
 func (r *run) contendBeside(locker rueidislock.Locker, all *shared, me int64) (samples, error) {
 	var changes samples
 	waits, cancel := context.WithDeadline(context.Background(), r.end)
