@@ -47,15 +47,18 @@ void rdl__cache_unqueue(struct rdl__cache *cache, struct rdl__call *call)
     rdl__name_waits(cache->name, -1);
 }
 
-/* Its waiting is over, and it runs: its caller's thread, or the loop. Under the mutex, as the call may end, and its
- * memory go, as soon as it knows.  @locks the name's */
+/* Its waiting is over, and it runs: its caller's thread, or the loop. It is told under the mutex, as the call may end,
+ * and its memory go, as soon as it knows.  @locks the name's */
 static void wake(struct rdl__cache *cache, struct rdl__call *call, enum rdl__local how)
 {
     rdl__assert_locked(&cache->name->mu);
     rdl__cache_unqueue(cache, call);
     call->hold.local = (unsigned char)how;
     if (rdl__call_phase(call) == RDL__BY_CALLER) {
-        rdl__parker_post(&call->req.park, RDL__POST_KEPT);
+        if (cache->wakes != NULL)
+            rdl__parker_post_with(&call->req.park, RDL__POST_KEPT, cache->wakes);
+        else
+            rdl__parker_post(&call->req.park, RDL__POST_KEPT);
         return;
     }
     call->next = RDL__NEXT_WAITED;

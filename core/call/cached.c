@@ -92,12 +92,27 @@ static bool take_here_and_unlock(const struct rdl__order *order, rdl_owner_t *ow
     return done;
 }
 
+/* Whom it lets in is woken when the mutex is free, which that one wants first. */
+static int leave(struct rdl__cache *cache, struct rdl__record *rec, int64_t now, bool *ret_unnoticed,
+                 struct rdl__wakes *ret_wakes)
+{
+    int rc;
+
+    rdl__assert_locked(&cache->name->mu);
+    ret_wakes->n = 0;
+    cache->wakes = ret_wakes;
+    rc = rdl__cache_leave(cache, rec, now, ret_unnoticed);
+    cache->wakes = NULL;
+    return rc;
+}
+
 /* Take one count of a local hold back. False: it is the engine's.  @locks the name's */
 static bool release_here_and_unlock(const struct rdl__order *order, rdl_owner_t *owner, int64_t now, int *ret_rc)
 {
     struct rdl__name *name = order->lock->name;
     struct rdl__record *rec = quiet_record(name, owner, order->lock->ops, false);
     struct rdl__hold_id id;
+    struct rdl__wakes wakes;
     bool unnoticed, outermost;
     int64_t since;
 
@@ -108,17 +123,19 @@ static bool release_here_and_unlock(const struct rdl__order *order, rdl_owner_t 
     }
     id = rec->hold.id;
     since = rec->held_since;
-    *ret_rc = rdl__cache_leave(of_name(name), rec, now, &unnoticed);
+    *ret_rc = leave(of_name(name), rec, now, &unnoticed, &wakes);
     outermost = rec->count == 0;
     if (unnoticed || name->client->sinks.metering != RDL__NOT_METERED) {
         telling_begins(name);
         atomic_fetch_add(&rec->refs, 1);
         rdl__record_retire_and_unlock(rec);
+        rdl__wakes_send(&wakes);
         rdl__cache_tell_left(rec, &id, outermost, unnoticed, *ret_rc, since, now);
         rdl__record_unref(rec);
         rdl__client_call_ends(name->client);
     } else {
         rdl__record_retire_and_unlock(rec);
+        rdl__wakes_send(&wakes);
     }
     return true;
 }

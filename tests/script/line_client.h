@@ -107,7 +107,7 @@ struct line_without {
 };
 
 /* quick: who takes the lock again does so at once (19). */
-void line_clients_open(bool quick, const struct line_without *without);
+void line_clients_open(bool quick, const struct line_without *leaves_out);
 
 /* What follows happens to a client; its state is put in place, and taken away again. */
 void line_load(unsigned i, struct line_client *c);
@@ -131,10 +131,10 @@ void line_linger_ends(void);
 void line_die(bool unsent); /* unsent: what the server has not run it will not */
 
 bool line_holds_idle(const struct line_thread *t); /* kept, and not recalled */
-unsigned line_waiters(const struct line_client *c);
+unsigned line_waiters(const struct line_client *of);
 /* In how many ms does its timer wake somebody? 0: it does not. */
-unsigned line_due_in(const struct line_client *c);
-unsigned line_listeners(const struct line_client *c, unsigned i);
+unsigned line_due_in(const struct line_client *of);
+unsigned line_listeners(const struct line_client *of, unsigned i);
 
 #define LINE_LOOK_MS 100
 #define LINE_LONG_MS 5000

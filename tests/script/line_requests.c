@@ -66,7 +66,7 @@ void line_lay_out_sent(struct rdl__call *ret, const struct rdl__verb *verb, cons
     struct line_thread t = {.n = sent->n, .line = sent->line};
 
     line_lay_out(ret, verb, &t);
-    ret->answer = sent->answer;
+    ret->answer = (int64_t)sent->answer;
     ret->req.resent = sent->resent;
 }
 
