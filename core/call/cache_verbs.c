@@ -335,8 +335,11 @@ static rdl__step_t remaining_begin(struct rdl__call *call, int64_t now)
 /* ---- the verbs -------------------------------------------------------------------------------------------------- */
 
 const struct rdl__verb rdl__cached_release = {
-    RDL__RELEASES,          .undo_once_more = rdl__line_left_over, .undone = rdl__line_undone,
-    .begin = release_begin, .answered = rdl__release_answered,
+    RDL__RELEASES, /* undone, it may have to leave the line */
+    .undo_once_more = rdl__line_left_over,
+    .undone = rdl__line_undone,
+    .begin = release_begin,
+    .answered = rdl__release_answered,
 };
 
 const struct rdl__verb rdl__cached_take = {

@@ -87,8 +87,11 @@ static rdl__step_t release_answered(struct rdl__call *call, int64_t now)
 }
 
 static const struct rdl__verb kept_release = {
-    RDL__RELEASES,          .undo_once_more = rdl__line_left_over, .undone = rdl__line_undone,
-    .begin = release_begin, .answered = release_answered,
+    RDL__RELEASES, /* undone, it may have to leave the line */
+    .undo_once_more = rdl__line_left_over,
+    .undone = rdl__line_undone,
+    .begin = release_begin,
+    .answered = release_answered,
 };
 
 /* As an extend of what is there, whose answer has the server's clock besides. */
@@ -211,7 +214,11 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
 /* For how long at most others sleep who are told of no release, if they poll as this client does. */
 static int64_t longest_poll_ns(const struct rdl__cache *cache)
 {
-    return rdl__news_heard(cache->ops->news) ? 0 : rdl__settings_retry(&cache->name->settings).max_ms * RDL__MS;
+    rdl_retry_t retry = rdl__settings_retry(&cache->name->settings);
+
+    if (rdl__news_heard(cache->ops->news))
+        return 0;
+    return (retry.kind == RDL_RETRY_FIXED ? retry.min_ms : retry.max_ms) * RDL__MS;
 }
 
 /* The release has ended, on the loop. */

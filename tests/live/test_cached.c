@@ -80,6 +80,25 @@ Test(cached, somebody_else_has_an_idle_lock_at_once)
     }
 }
 
+/* For what its policy waits, and not for the most that another policy would. */
+Test(cached, lock_whose_waiters_poll_at_fixed_times_is_kept_again_soon)
+{
+    rdl_client_t *other;
+    rdl_lock_t *lock, *elsewhere;
+
+    stage_open(&st);
+    other = client_open(stage_uri(&st), NULL);
+    lock = spin(st.client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS, .retry = {RDL_RETRY_FIXED, 1, 3600000}));
+    elsewhere = spin(other, NAME, NULL);
+    make_idle(lock);
+    expect(RDL_OK, rdl_try_lock(elsewhere, 1500, LEASE_MS, &err));
+    give(elsewhere);
+    make_idle(lock);
+    rdl_lock_free(elsewhere);
+    rdl_client_close(other);
+    lock_over(st.probe, lock);
+}
+
 Test(cached, is_given_back_when_it_has_been_kept_for_long_enough)
 {
     rdl_lock_t *lock;
