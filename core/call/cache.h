@@ -75,7 +75,7 @@ struct rdl__cache {
     bool leaves;                  /* its release makes room for another name, unless it is taken anew by then */
     bool to_engage;               /* an owner has come for whom the loop is to listen for recalls */
     bool engaged;                 /* it listens, with a reference to the name */
-    struct rdl__wakes *wakes;     /* NULL: threads that are let in are woken at once; else by whoever set it */
+    struct rdl__wakes *wakes;     /* NULL: threads that are let in are woken at once; else told, and put here */
 
     /* loop thread only */
     struct rdl__task task;

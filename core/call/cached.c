@@ -92,9 +92,10 @@ static bool take_here_and_unlock(const struct rdl__order *order, rdl_owner_t *ow
     return done;
 }
 
-/* Whom it lets in is woken when the mutex is free, which that one wants first. */
-static int leave(struct rdl__cache *cache, struct rdl__record *rec, int64_t now, bool *ret_unnoticed,
-                 struct rdl__wakes *ret_wakes)
+/* rdl__cache_leave, but a thread that it lets in is only told: the caller wakes it by *ret_wakes when the mutex is
+ * free, which that one wants first.  @locks the name's */
+static int leave_unwoken(struct rdl__cache *cache, struct rdl__record *rec, int64_t now, bool *ret_unnoticed,
+                         struct rdl__wakes *ret_wakes)
 {
     int rc;
 
@@ -113,7 +114,7 @@ static bool release_here_and_unlock(const struct rdl__order *order, rdl_owner_t 
     struct rdl__record *rec = quiet_record(name, owner, order->lock->ops, false);
     struct rdl__hold_id id;
     struct rdl__wakes wakes;
-    bool unnoticed, outermost;
+    bool unnoticed, outermost, tells;
     int64_t since;
 
     rdl__assert_locked(&name->mu);
@@ -123,19 +124,18 @@ static bool release_here_and_unlock(const struct rdl__order *order, rdl_owner_t 
     }
     id = rec->hold.id;
     since = rec->held_since;
-    *ret_rc = leave(of_name(name), rec, now, &unnoticed, &wakes);
+    *ret_rc = leave_unwoken(of_name(name), rec, now, &unnoticed, &wakes);
     outermost = rec->count == 0;
-    if (unnoticed || name->client->sinks.metering != RDL__NOT_METERED) {
+    if ((tells = unnoticed || name->client->sinks.metering != RDL__NOT_METERED)) {
         telling_begins(name);
         atomic_fetch_add(&rec->refs, 1);
-        rdl__record_retire_and_unlock(rec);
-        rdl__wakes_send(&wakes);
+    }
+    rdl__record_retire_and_unlock(rec);
+    rdl__wakes_send(&wakes);
+    if (tells) {
         rdl__cache_tell_left(rec, &id, outermost, unnoticed, *ret_rc, since, now);
         rdl__record_unref(rec);
         rdl__client_call_ends(name->client);
-    } else {
-        rdl__record_retire_and_unlock(rec);
-        rdl__wakes_send(&wakes);
     }
     return true;
 }

@@ -60,7 +60,6 @@ static void answered(struct rdl__req *req)
         rdl__undo_gate(call);
         return;
     }
-    call->undo.failed |= in_line; /* its client stands there for nobody until it is undone */
     call->next = RDL__NEXT_UNDONE;
     rdl__loop_post(rdl__client_loop(rdl__call_client(call)), &call->task);
 }

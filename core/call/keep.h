@@ -67,7 +67,8 @@ struct rdl__keep {
     int64_t suspected;    /* the number of the hold that may have been evicted last; 0: none */
     int64_t wanted_since; /* with `wanted` */
     int64_t until;        /* HELD: kept until then at most. PAUSING: the end of the pause */
-    int64_t apart_until;  /* every owner asks the server for itself: nothing is kept before */
+    int64_t apart_until;  /* so long those may sleep for whom it was given back: nothing is kept, and owners ask the
+                             server for themselves */
 };
 
 /* What an owner that does not have the lock is to do. */
@@ -114,8 +115,8 @@ void rdl__keep_unheard(struct rdl__keep *keep); /* and is no more */
 bool rdl__keep_suspected(struct rdl__keep *keep, int64_t n);
 void rdl__keep_lost(struct rdl__keep *keep, enum rdl__keep_end end); /* the hold is, or is left to its lease */
 
-/* The release was answered, whatever the answer. If others want it, or may, pause_ns: how long to stand back; apart_ns:
- * for how long they may sleep beside it, as who polls, so that nothing is kept. */
+/* The release was answered, whatever the answer. If others want it, or may, the process stands back for pause_ns, and
+ * keeps nothing for apart_ns: so long those may sleep beside it who hear of no release. */
 void rdl__keep_given(struct rdl__keep *keep, int64_t now, int64_t pause_ns, int64_t apart_ns);
 /* True: the pause is over, and whoever waits here may go on. */
 bool rdl__keep_pause_over(struct rdl__keep *keep, int64_t now);

@@ -211,14 +211,16 @@ static void on_taken(rdl_lock_t *lock, int64_t result, const rdl_err_t *why, voi
     rdl__cache_release(cache, lock); /* the last handle may be gone, and the task would find none */
 }
 
-/* For how long at most others sleep who are told of no release, if they poll as this client does. */
+/* For how long at most others sleep who are told of no release, if they poll as this client does.  @locks the name's */
 static int64_t longest_poll_ns(const struct rdl__cache *cache)
 {
     rdl_retry_t retry = rdl__settings_retry(&cache->name->settings);
+    int64_t longest_ms = retry.kind == RDL_RETRY_FIXED ? retry.min_ms : retry.max_ms;
 
+    rdl__assert_locked(&cache->name->mu);
     if (rdl__news_heard(cache->ops->news))
         return 0;
-    return (retry.kind == RDL_RETRY_FIXED ? retry.min_ms : retry.max_ms) * RDL__MS;
+    return (longest_ms < RDL__HINT_MAX_MS ? longest_ms : RDL__HINT_MAX_MS) * RDL__MS;
 }
 
 /* The release has ended, on the loop. */

@@ -150,35 +150,52 @@ static bool comes_back(const struct rdl__call *call)
            name->settings.on_outage != RDL_OUTAGE_LOCAL;
 }
 
+/* What a release says of calls that wait; or, if none does, of an ear that its client may be. */
+static enum rdl__line note_freeing(const struct rdl__call *call)
+{
+    struct rdl__name *name = rdl__call_name(call);
+    bool reads = take_note(name, RDL__MAYBE_EAR) != 0 || call->line == RDL__LINE_READS;
+
+    if (rdl__name_waited_for(name)) {
+        uint32_t left = take_note(name, RDL__LEFT);
+
+        if (stays(call))
+            return RDL__LINE_STAYS;
+        note(name, left); /* the last of them has left meanwhile */
+    }
+    return reads ? RDL__LINE_READS : RDL__LINE_NOT;
+}
+
 enum rdl__line rdl__line_note_release(const struct rdl__call *call)
 {
     enum rdl__line before = (enum rdl__line)call->line; /* RDL__LINE_NOT, or it is sent again, and may have been done */
-    bool reads = before == RDL__LINE_READS;
+    enum rdl__line line;
 
     if (call->count > 0 || (before == RDL__LINE_NOT && atomic_load(&rdl__call_name(call)->waiting) == 0) ||
         !has_line(call))
         return RDL__LINE_NOT;
-    reads |= take_note(rdl__call_name(call), RDL__MAYBE_EAR) != 0;
-    if (rdl__name_waited_for(rdl__call_name(call))) {
-        uint32_t left = take_note(rdl__call_name(call), RDL__LEFT);
-
-        if (stays(call))
-            return RDL__LINE_STAYS;
-        note(rdl__call_name(call), left); /* the last of them has left meanwhile */
-    }
+    if ((line = note_freeing(call)) == RDL__LINE_STAYS)
+        return line;
     if (before == RDL__LINE_STAYS || before == RDL__LINE_BACK)
         return before;
-    return reads ? RDL__LINE_READS : comes_back(call) ? RDL__LINE_BACK : RDL__LINE_NOT;
+    return line == RDL__LINE_NOT && comes_back(call) ? RDL__LINE_BACK : line;
+}
+
+/* May the client stand in the line by what the undo is of? By a take that could wait; by a release that said so, or by
+ * its undo. */
+static bool may_stand(const struct rdl__call *call)
+{
+    if (call->verb->acquires)
+        return call->op.wait_ms > 0;
+    return call->line == RDL__LINE_STAYS || call->line == RDL__LINE_BACK || call->line == RDL__LINE_LEAVES;
 }
 
 enum rdl__line rdl__line_note_undo(const struct rdl__call *call)
 {
-    bool stood = call->verb->acquires ? call->op.wait_ms > 0
-                                      : call->line == RDL__LINE_STAYS || call->line == RDL__LINE_BACK ||
-                                            call->line == RDL__LINE_LEAVES; /* it is sent again */
-
-    if (call->hold.undo_count > 0 || !stood || !has_line(call))
+    if (call->hold.undo_count > 0 || !has_line(call))
         return RDL__LINE_NOT;
+    if (!may_stand(call))
+        return call->verb->acquires ? RDL__LINE_NOT : note_freeing(call); /* of a release that may not have been sent */
     note(rdl__call_name(call), RDL__LEFT);
     if (stays(call))
         return RDL__LINE_STAYS;

@@ -74,9 +74,10 @@ void rdl__line_granted(const struct rdl__call *call);
  * it meanwhile, or was refused to, so it is to be undone, too. */
 bool rdl__line_released(const struct rdl__call *call);
 
-/* An undo was answered, or a release that was given up, and is its own. May its client stand in the line for nobody?
- * The release has entered it for a call that is likely to come. Or it was said that the client stays, as another call
- * waited still; that one has been granted by now, or given up. The undo that is sent once more leaves. */
+/* An undo was answered; that may be the late answer of a release that was given up, which is its own undo. May its
+ * client stand in the line for nobody? It does if that release has entered it for a call that is likely to come
+ * (RDL__STANDS); and if it was said that the client stays, as another call waited, and that one has been granted or has
+ * given up by now. Then the undo is sent once more, and leaves. */
 bool rdl__line_left_over(const struct rdl__call *call);
 
 /* The undo was answered, and may have taken the client out of the line: who waits by now tries again.  @thread loop */

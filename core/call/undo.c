@@ -48,6 +48,7 @@ static void decode_undo(struct rdl__req *req, const struct rdl__reply *reply, in
     call->undo.detour = (unsigned char)rdl__call_detour_of(call, reply);
     if (call->undo.detached && !call->undo.told)
         rdl__detached_read(call, reply);
+    /* a release that was given up may have entered its client in the line (rdl__line_left_over) */
     else if (call->verb->releases && reply->type == RDL__REPLY_INT)
         call->answer = reply->integer;
     call->undo.failed |=
@@ -250,15 +251,14 @@ static void done_undo(struct rdl__req *req, int64_t now)
         send_undo(call);
         return;
     }
-    if (call->undo.detour == RDL__DETOUR_NONE) {
-        rdl__undo_heard(call);
-        if (call->undo.detached && req->rc == RDL_OK)
-            rdl__detached_ends(call);
-    }
+    if (call->undo.detour == RDL__DETOUR_NONE && call->undo.detached && req->rc == RDL_OK)
+        rdl__detached_ends(call);
     if (!again && req->rc == RDL_OK && call->verb->undo_once_more != NULL && call->verb->undo_once_more(call)) {
         send_undo(call);
         return;
     }
+    if (call->undo.detour == RDL__DETOUR_NONE)
+        rdl__undo_heard(call);
     if (!again || now >= undo_until(call, now) ||
         (atomic_load(&client->closing) && call->undo.detour == RDL__DETOUR_NONE)) {
         if (req->rc == RDL_OK && !call->undo.failed && call->verb->undo_releases && call->hold.undo_count == 0)

@@ -100,7 +100,7 @@ struct rdl__undo {
     bool detached;        /* it began as a release that is not waited for (detached.c); immutable once it has begun */
     bool told;            /* and what came of that has been told */
     unsigned char detour; /* enum rdl__detour: of its last request */
-    bool failed;          /* it was answered with an error, fell short, or left its client in the line */
+    bool failed;          /* it was answered with an error, or fell short */
     bool answered;        /* once at least; until then call->timer is the call's */
     _Atomic unsigned char gate; /* any thread: how often rdl__undo_gate was called */
 };
@@ -124,7 +124,7 @@ struct rdl__call {
     /* the verb's */
     bool refused_words;    /* `words` are the server's error */
     unsigned char ear_for; /* enum rdl__ear: of a take's refusal */
-    unsigned char line;    /* enum rdl__line: of its request */
+    unsigned char line;    /* enum rdl__line: of its latest request, also the undo's; under the lane's mu then */
     int32_t look_ms;       /* of a take's refusal: it is to look after so long, whoever holds the lock; 0 */
     struct rdl__take take;
     union {
@@ -136,7 +136,7 @@ struct rdl__call {
     int64_t n;      /* by which the server knows it: its hold's number, or its own (protocol.md, 1 and 2), the first of
                        `amount` where each unit has one; drawn once. That of a hold which
                        was taken here is never sent (cache.h) */
-    int64_t answer; /* the server's, as a number */
+    int64_t answer; /* the server's, as a number; a release's undo writes it, too, for rdl__line_left_over */
     union {
         struct rdl__hold_fields hold;
         struct rdl__guard_fields guard;

@@ -24,8 +24,10 @@ static inline const char *kept_field(void)
 {
     const struct reply *keys = probe_ask(st.probe, "HKEYS " NAME);
 
-    return keys->count == 1 && strlen(keys->items[0].text) > 38 && keys->items[0].text[37] == '-' ? keys->items[0].text
-                                                                                                  : "";
+    /* whom it has refused leaves a mark behind it */
+    bool alone = keys->count == 1 || (keys->count == 2 && strstr(keys->items[1].text, ":wanted") != NULL);
+
+    return alone && strlen(keys->items[0].text) > 38 && keys->items[0].text[37] == '-' ? keys->items[0].text : "";
 }
 
 static inline bool is_kept(void)

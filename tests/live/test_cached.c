@@ -23,7 +23,6 @@ static rdl_lock_t *cached(make_fn *make, rdl_client_t *client)
 
 static rdl_metrics_t *metrics;
 
-/* How many calls wait for it. */
 static int waiting(void)
 {
     return waiting_for(metrics, NAME);
@@ -80,23 +79,27 @@ Test(cached, somebody_else_has_an_idle_lock_at_once)
     }
 }
 
-/* For what its policy waits, and not for the most that another policy would. */
-Test(cached, lock_whose_waiters_poll_at_fixed_times_is_kept_again_soon)
+/* Nobody is told that it is given back. All who poll have tried after what their policy says, and after 5 s at most. */
+Test(cached, spin_lock_that_was_recalled_is_kept_again_when_all_have_tried)
 {
-    rdl_client_t *other;
-    rdl_lock_t *lock, *elsewhere;
+    for (int fixed = 1; fixed >= 0; fixed--) {
+        const rdl_retry_t retry = {fixed ? RDL_RETRY_FIXED : RDL_RETRY_EXPONENTIAL, 1, 3600000};
+        rdl_lock_t *lock, *elsewhere;
+        rdl_client_t *other;
 
-    stage_open(&st);
-    other = client_open(stage_uri(&st), NULL);
-    lock = spin(st.client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS, .retry = {RDL_RETRY_FIXED, 1, 3600000}));
-    elsewhere = spin(other, NAME, NULL);
-    make_idle(lock);
-    expect(RDL_OK, rdl_try_lock(elsewhere, 1500, LEASE_MS, &err));
-    give(elsewhere);
-    make_idle(lock);
-    rdl_lock_free(elsewhere);
-    rdl_client_close(other);
-    lock_over(st.probe, lock);
+        stage_open(&st);
+        other = client_open(stage_uri(&st), NULL);
+        lock = spin(st.client, NAME, LOCK_OPTIONS(.cache_ms = CACHE_MS, .retry = retry));
+        elsewhere = spin(other, NAME, NULL);
+        make_idle(lock);
+        expect(RDL_OK, rdl_try_lock(elsewhere, 1500, LEASE_MS, &err));
+        give(elsewhere);
+        cr_assert(WAIT_UNTIL(is_kept_after_a_pair(lock), fixed ? 3000 : 3 * SOON_MS));
+        rdl_lock_free(elsewhere);
+        rdl_client_close(other);
+        lock_over(st.probe, lock);
+        live_again();
+    }
 }
 
 Test(cached, is_given_back_when_it_has_been_kept_for_long_enough)
@@ -586,8 +589,7 @@ Test(cached, owner_who_was_refused_at_the_server_is_not_left_beside_an_idle_lock
         take(lock);
         give(lock);
     }
-    cr_assert(
-        WAIT_UNTIL(rdl_try_lock(elsewhere, 0, RDL_LEASE_AUTO, &err) == RDL_OK, SOON_MS)); /* it listens to nothing */
+    cr_assert(WAIT_UNTIL(rdl_try_lock(elsewhere, 0, LEASE_MS, &err) == RDL_OK, SOON_MS)); /* it does not listen */
     refusal = proxy_on(st.proxy, .action = PROXY_HOLD, .part = PROXY_REPLY, .command = "EVALSHA", .contains = NAME);
     caller_lock(early, lock, RDL_LEASE_AUTO);
     cr_assert(proxy_wait(st.proxy, refusal, 1, SOON_MS));

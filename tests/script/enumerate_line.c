@@ -55,6 +55,7 @@ enum event_kind {
     BREAKS,
     CUT,
     GIVES_UP,
+    GIVES_UP_UNSENT,
     DIES,
     DIES_UNSENT,
     LINGERS_NO_MORE, /* when nothing else happens, like the next */
@@ -78,6 +79,7 @@ static const char *const event_names[EVENTS] = {
     [BREAKS] = "sends again what was on a connection that breaks",
     [CUT] = "loses its subscriptions",
     [GIVES_UP] = "gives up its release",
+    [GIVES_UP_UNSENT] = "gives up its release, which had no connection",
     [DIES] = "dies",
     [DIES_UNSENT] = "dies with what it has sent",
     [LINGERS_NO_MORE] = "frees its channel",
@@ -135,6 +137,8 @@ static bool thread_can(const struct world *w, const struct state *s, const struc
         return s->time_outs > 0 && t->phase >= LINE_TRIES && t->phase <= LINE_ASLEEP && !t->single;
     case GIVES_UP:
         return s->given_up > 0 && t->phase == LINE_RELEASES;
+    case GIVES_UP_UNSENT:
+        return s->given_up > 0 && t->phase == LINE_HOLDS && !line_holds_idle(t);
     default:
         return false;
     }
@@ -230,6 +234,7 @@ static unsigned parts_of(enum event_kind kind)
     case JOINS:
     case TIMES_OUT:
     case GIVES_UP:
+    case GIVES_UP_UNSENT:
         return LINE_THREADS;
     case RUNS:
     case RUNS_LATE:
@@ -544,6 +549,10 @@ static void client_does(const struct world *w, struct state *s, const struct eve
     case GIVES_UP:
         s->given_up--;
         line_give_up_release(e->part);
+        break;
+    case GIVES_UP_UNSENT:
+        s->given_up--;
+        line_give_up_unsent(e->part);
         break;
     case DIES:
     case DIES_UNSENT:

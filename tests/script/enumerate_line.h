@@ -39,8 +39,9 @@
 struct line_scenario {
     const char *threads[LINE_CLIENTS][LINE_THREADS]; /* their programs; NULL: nobody */
     const char *java;
-    uint8_t returns; /* rule 19: all who take it again do so at once; a bit for each client whose last release has woken
-                        another, so that its first take counts as one that comes back, and whose channel lingers */
+    uint8_t returns; /* rule 19. Not 0: whoever takes the lock again does so at once. And a bit for each client that
+                        begins as one whose last release has woken another, so that its first take counts as one that
+                        comes back, with a channel that lingers */
     uint8_t time_outs, cuts, breaks, given_up, deaths;
     unsigned sleeps_ms; /* so long somebody may sleep beside a free lock */
     bool line_stays;    /* a line may be left */

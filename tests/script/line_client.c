@@ -307,6 +307,14 @@ static void read_take(const struct line_sent *sent)
         t->phase = LINE_HANDED;
 }
 
+static void undo_by_loop(enum line_kind kind, const struct line_sent *sent)
+{
+    line_send_undo(
+        LOOP_LANE,
+        (struct line_sent){
+            .kind = (uint8_t)kind, .thread = sent->thread, .n = sent->n, .kept = sent->kept, .line = sent->line});
+}
+
 static void read_release(const struct line_sent *sent)
 {
     struct line_thread *t = &line_now->threads[sent->thread];
@@ -314,10 +322,9 @@ static void read_release(const struct line_sent *sent)
     bool undo;
 
     line_lay_out_sent(&call, &rdl__verb_release, sent);
-    call.n = line_signed_n(t->n, t->kept);
     undo = (sent->answer != RDL__NO_HOLD || sent->resent) && rdl__line_released(&call);
     if (undo && !(line_without.undo_of_release && sent->answer == RDL__NO_HOLD))
-        line_send_undo(LOOP_LANE, LINE_UNDO_RELEASE, sent->thread, sent->n, sent->line);
+        undo_by_loop(LINE_UNDO_RELEASE, sent);
     *t = (struct line_thread){.pc = (uint8_t)(t->pc + 1)};
 }
 
@@ -329,7 +336,7 @@ static void read_undo(const struct line_sent *sent)
 
     line_lay_out_sent(&call, takes ? &rdl__verb_take : &rdl__verb_release, sent);
     if (rdl__line_left_over(&call))
-        line_send_undo(LOOP_LANE, takes ? LINE_UNDO_TRY : LINE_UNDO_RELEASE, sent->thread, sent->n, sent->line);
+        undo_by_loop(takes ? LINE_UNDO_TRY : LINE_UNDO_RELEASE, sent);
     else if (!line_without.retry)
         rdl__line_undone(&call, NOW);
 }
@@ -374,6 +381,14 @@ static unsigned find_sent(unsigned thread, enum line_kind kind, unsigned *ret_at
     die("enumeration: nothing is under way");
 }
 
+static struct line_sent undo_of(enum line_kind kind, unsigned thread)
+{
+    const struct line_thread *t = &line_now->threads[thread];
+
+    return (struct line_sent){
+        .kind = (uint8_t)kind, .thread = (uint8_t)thread, .n = t->n, .kept = t->kept, .line = t->line};
+}
+
 void line_time_out(unsigned thread)
 {
     struct line_thread was = line_now->threads[thread];
@@ -389,7 +404,7 @@ void line_time_out(unsigned thread)
         atomic_fetch_sub(&line_name()->waiting, 1);
     line_now->threads[thread].counted = false;
     if (sent || rdl__name_take_unused_place(line_name()))
-        line_send_undo(lane, LINE_UNDO_TRY, thread, was.n, was.line);
+        line_send_undo(lane, undo_of(LINE_UNDO_TRY, thread));
     leave(&line_now->threads[thread], false);
     line_now->threads[thread] = (struct line_thread){.pc = (uint8_t)(was.pc + 2)};
 }
@@ -400,6 +415,15 @@ void line_give_up_release(unsigned thread)
 
     line_now->sent[lane][at].kind = LINE_LEFT_RELEASE;
     line_now->threads[thread] = (struct line_thread){.pc = (uint8_t)(line_now->threads[thread].pc + 1)};
+}
+
+void line_give_up_unsent(unsigned thread)
+{
+    struct line_sent undo = undo_of(LINE_UNDO_RELEASE, thread);
+
+    undo.line = RDL__LINE_NOT;
+    line_now->threads[thread] = (struct line_thread){.pc = (uint8_t)(line_now->threads[thread].pc + 1)};
+    line_send_undo(thread, undo);
 }
 
 /* ---- what breaks ---------------------------------------------------------------------------------------------- */
@@ -528,7 +552,10 @@ bool __wrap_rdl__call_leave_line(struct rdl__name *name)
 {
     (void)name;
     if (!line_without.leaves_unheard)
-        line_send_undo(LOOP_LANE, LINE_UNDO_RELEASE, LINE_THREADS, ++line_now->drawn, RDL__LINE_BACK);
+        line_send_undo(LOOP_LANE, (struct line_sent){.kind = LINE_UNDO_RELEASE,
+                                                     .thread = LINE_THREADS,
+                                                     .n = ++line_now->drawn,
+                                                     .line = RDL__LINE_BACK});
     return true;
 }
 

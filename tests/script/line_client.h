@@ -70,8 +70,11 @@ struct line_sent {
     uint8_t line; /* as the call has it */
     int8_t answer;
     uint8_t ear;
-    bool ran;
-    bool resent; /* was sent before, on a connection that broke */
+    bool ran : 1;
+    bool resent : 1; /* was sent before, on a connection that broke */
+    bool kept : 1;   /* of n: that is negative */
+    uint8_t unused : 5;
+    uint8_t unused_too;
 };
 
 /* What a channel is to the subscriber. */
@@ -121,6 +124,7 @@ void line_read(unsigned lane);           /* the first answer there */
 bool line_may_time_out(unsigned thread); /* its wait is over */
 void line_time_out(unsigned thread);
 void line_give_up_release(unsigned thread);
+void line_give_up_unsent(unsigned thread); /* a release, likewise, which had no connection */
 bool line_may_break(unsigned lane);
 void line_break(unsigned lane); /* the connection: what was not answered is sent again, behind a KILL */
 void line_subscribe(bool own);  /* the server has the SUBSCRIBE */

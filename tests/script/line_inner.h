@@ -23,7 +23,7 @@ void line_lay_out_sent(struct rdl__call *ret, const struct rdl__verb *verb, cons
 
 void line_send_try(unsigned lane, unsigned thread);
 void line_send_release(unsigned thread);
-void line_send_undo(unsigned lane, enum line_kind kind, unsigned thread, uint8_t n, uint8_t line);
+void line_send_undo(unsigned lane, struct line_sent undo); /* its kind, thread, n, kept, and the call's line */
 void line_drop_sent(unsigned lane, unsigned at);
 
 bool line_turn_unheard(void); /* rdl__line_unheard */

@@ -63,7 +63,7 @@ void line_lay_out(struct rdl__call *ret, const struct rdl__verb *verb, const str
 
 void line_lay_out_sent(struct rdl__call *ret, const struct rdl__verb *verb, const struct line_sent *sent)
 {
-    struct line_thread t = {.n = sent->n, .line = sent->line};
+    struct line_thread t = {.n = sent->n, .kept = sent->kept, .line = sent->line};
 
     line_lay_out(ret, verb, &t);
     ret->answer = (int64_t)sent->answer;
@@ -123,13 +123,6 @@ static uint16_t release_command(enum rdl__line line, uint8_t n, bool kept)
     return line_command(words);
 }
 
-/* So that its hold is known to be kept by its number alone. */
-static bool is_kept(const struct line_sent *sent)
-{
-    return sent->thread < LINE_THREADS && line_now->threads[sent->thread].kept &&
-           line_now->threads[sent->thread].n == sent->n;
-}
-
 static void encode_try(struct line_sent *sent)
 {
     struct line_thread *t = &line_now->threads[sent->thread];
@@ -139,7 +132,7 @@ static void encode_try(struct line_sent *sent)
     sent->line = (uint8_t)rdl__line_note_take(&call);
     t->line = sent->line;
     t->heard = t->news = false;
-    sent->command = take_command((enum rdl__line)sent->line, sent->n, t->kept);
+    sent->command = take_command((enum rdl__line)sent->line, sent->n, sent->kept);
 }
 
 static void encode_release(struct line_sent *sent)
@@ -149,7 +142,7 @@ static void encode_release(struct line_sent *sent)
 
     line_lay_out(&call, &rdl__verb_release, t);
     t->line = sent->line = (uint8_t)rdl__line_note_release(&call);
-    sent->command = release_command((enum rdl__line)sent->line, sent->n, t->kept);
+    sent->command = release_command((enum rdl__line)sent->line, sent->n, sent->kept);
 }
 
 static void encode_undo(struct line_sent *sent)
@@ -158,23 +151,26 @@ static void encode_undo(struct line_sent *sent)
 
     line_lay_out_sent(&call, sent->kind == LINE_UNDO_TRY ? &rdl__verb_take : &rdl__verb_release, sent);
     sent->line = (uint8_t)rdl__line_note_undo(&call);
-    sent->command = release_command((enum rdl__line)sent->line, sent->n, is_kept(sent));
+    sent->command = release_command((enum rdl__line)sent->line, sent->n, sent->kept);
 }
 
-void line_send_undo(unsigned lane, enum line_kind kind, unsigned thread, uint8_t n, uint8_t line)
+void line_send_undo(unsigned lane, struct line_sent undo)
 {
-    struct line_sent *sent =
-        push(lane, (struct line_sent){.kind = (uint8_t)kind, .thread = (uint8_t)thread, .n = n, .line = line});
+    encode_undo(push(lane, undo));
+}
 
-    encode_undo(sent);
+/* Of the thread's n. */
+static struct line_sent request(enum line_kind kind, unsigned thread)
+{
+    const struct line_thread *t = &line_now->threads[thread];
+
+    return (struct line_sent){.kind = (uint8_t)kind, .thread = (uint8_t)thread, .n = t->n, .kept = t->kept};
 }
 
 void line_send_try(unsigned lane, unsigned thread)
 {
-    struct line_thread *t = &line_now->threads[thread];
-
-    t->phase = LINE_TRIES;
-    encode_try(push(lane, (struct line_sent){.kind = LINE_TRY, .thread = (uint8_t)thread, .n = t->n}));
+    line_now->threads[thread].phase = LINE_TRIES;
+    encode_try(push(lane, request(LINE_TRY, thread)));
 }
 
 bool line_may_break(unsigned lane)
@@ -208,9 +204,7 @@ void line_break(unsigned lane)
 
 void line_send_release(unsigned thread)
 {
-    struct line_thread *t = &line_now->threads[thread];
-
-    encode_release(push(thread, (struct line_sent){.kind = LINE_RELEASE, .thread = (uint8_t)thread, .n = t->n}));
+    encode_release(push(thread, request(LINE_RELEASE, thread)));
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */

@@ -32,6 +32,7 @@ struct schedule {
     struct server_traits traits;
     bool unfenced; /* else with tokens */
     bool two_names;
+    bool unconfirmed;          /* nobody waits for the answer to a blocking release */
     int64_t offset;            /* for schedules that are run again and again, each time somewhat later */
     int64_t watchdog_lease_ms; /* 0: the usual */
     size_t room;               /* bytes that a socket takes before it is full; 0: it never is */
@@ -160,6 +161,7 @@ static inline void set_up(void)
     if (schedule->watchdog_lease_ms != 0)
         sim.options.watchdog_lease_ms = schedule->watchdog_lease_ms;
     sim.outages = schedule->outage != RDL_OUTAGE_DEFAULT;
+    sim.leaves = schedule->unconfirmed;
     sim.options.local_after_ms = LOCAL_AFTER_MS;
     sim_name("N", kind_named(schedule->kind), !schedule->unfenced)->outage = schedule->outage;
     if (schedule->two_names)

@@ -393,6 +393,55 @@ Test(directed, Q7_a_release_that_was_given_up_leaves_nobody_in_line)
     check_unrenewed(release_given_up);
 }
 
+static int64_t block(struct caller *caller, enum verb verb, int64_t wait_ms, int64_t lease_ms)
+{
+    struct process *before = process_enter(&caller->app->process);
+    int64_t result = call_and_wait(caller, N, verb, wait_ms, lease_ms);
+
+    (void)process_enter(before);
+    return result;
+}
+
+/* d's release, which nobody waits for, enters its client for c, behind the undo by which c has left. It is undone as
+ * soon as it is answered: nobody else is woken until then. */
+static void release_unconfirmed(void)
+{
+    struct app *r = sim_app(0);
+    struct caller *d = caller_join(q, true), *e;
+    struct lock_call *first, *brief, *last;
+    struct conn *lane;
+
+    fibre_join(fibre_start(&r->process, open_it, r));
+    e = caller_join(r, false);
+    must_answer(block(d, TAKE, 0, 20000), RDL_OK, "the take");
+    lane = net_last(&q->process);
+    first = waits(a);
+    brief = begin(c, TAKE, 40, 20000);
+    pass_ms(20);
+    net_hold(lane, UP, world_now() + 40 * RDL__MS);
+    must_answer(block(d, RELEASE, 0, 0), RDL_OK, "the release");
+    must_answer(end(brief), RDL_ETIMEDOUT, "who gives up");
+    must_answer(end(first), RDL_OK, "the first in line");
+    last = waits(e);
+    must_answer(do_it(a, RELEASE, 0, 0), RDL_OK, "its release");
+    pass_ms(10);
+    must(last->done, "the next one is woken");
+    must_answer(end(last), RDL_OK, "the next one");
+    (void)process_enter(&q->process);
+    caller_leave(d);
+    (void)process_enter(NULL);
+    d_leaves(e);
+}
+
+Test(directed, Q7_a_release_that_nobody_waits_for_leaves_the_line_at_once)
+{
+    check_schedule(&(struct schedule){.kind = "reentrant",
+                                      .unfenced = true,
+                                      .unconfirmed = true,
+                                      .watchdog_lease_ms = 30000,
+                                      .steps = release_unconfirmed});
+}
+
 /* ---- an eviction whose answer comes late ------------------------------------------------------------------------- */
 
 static void force_it(void *arg)

@@ -10,6 +10,8 @@
 
 TestSuite(itoa, .timeout = 10);
 
+enum { ROOM = 20 };
+
 static void assert_itoa(int64_t value)
 {
     char expected[32], got[32];
@@ -20,7 +22,7 @@ static void assert_itoa(int64_t value)
     len = rdl__itoa(got, value);
     cr_assert_eq(len, strlen(expected), "%s", expected);
     cr_assert_arr_eq(got, expected, len, "%s", expected);
-    cr_assert_eq(got[len], '#');
+    cr_assert_eq(got[ROOM], '#', "%s", expected);
 }
 
 Test(itoa, is_right_around_every_power_of_ten)
