@@ -23,6 +23,7 @@ struct state {
     uint8_t time_outs, cuts, breaks, given_up, deaths;
     uint8_t java_pc, java_phase;
     uint8_t java_heard;
+    uint8_t unused[2];
     struct line_client clients[LINE_CLIENTS];
 };
 

@@ -19,18 +19,13 @@ struct facts {
     bool empty;
 };
 
-struct memo {
-    uint64_t key; /* state and command, and one; 0: empty slot */
-    struct server_effect effect;
-};
-
 static struct {
     struct keyspace *ks;
     struct numbered images, commands;
     struct facts *facts;
     uint32_t facts_count, facts_cap;
-    struct memo *memos;
-    size_t memo_count, memo_slots;
+    struct numbered runs; /* states and commands that were run */
+    struct bytes effects; /* of each, by its number */
 } server;
 
 /* ---- states ----------------------------------------------------------------------------------------------------- */
@@ -153,39 +148,18 @@ static struct server_effect run(uint32_t image, uint16_t command)
     return effect;
 }
 
-static struct memo *memo_slot(uint64_t key)
-{
-    size_t at = (size_t)ks_hash(&key, sizeof key) & (server.memo_slots - 1);
-
-    while (server.memos[at].key != 0 && server.memos[at].key != key)
-        at = (at + 1) & (server.memo_slots - 1);
-    return &server.memos[at];
-}
-
-static void grow_memos(void)
-{
-    struct memo *old = server.memos;
-    size_t old_slots = server.memo_slots;
-
-    server.memo_slots *= 2;
-    server.memos = must_alloc(server.memo_slots * sizeof *server.memos);
-    for (size_t i = 0; i < old_slots; i++)
-        if (old[i].key != 0)
-            *memo_slot(old[i].key) = old[i];
-    free(old);
-}
-
 struct server_effect server_run(uint32_t image, uint16_t command)
 {
-    uint64_t key = ((uint64_t)image << 16 | command) + 1;
-    struct memo *memo = memo_slot(key);
-    struct server_effect effect = memo->effect;
+    uint64_t key = (uint64_t)image << 16 | command;
+    uint32_t known = server.runs.count, number = numbered_add(&server.runs, &key, sizeof key);
+    struct server_effect effect;
 
-    if (memo->key != 0)
-        return effect;
-    *memo = (struct memo){.key = key, .effect = effect = run(image, command)};
-    if (++server.memo_count * 2 > server.memo_slots)
-        grow_memos();
+    if (number < known) {
+        memcpy(&effect, server.effects.at + number * sizeof effect, sizeof effect);
+    } else {
+        effect = run(image, command);
+        bytes_add(&server.effects, (const char *)&effect, sizeof effect);
+    }
     return effect;
 }
 
@@ -240,8 +214,6 @@ void server_open(void)
     char sha[KS_SHA_SIZE];
 
     server.ks = ks_new(START_US);
-    server.memo_slots = 4096;
-    server.memos = must_alloc(server.memo_slots * sizeof *server.memos);
     for (size_t i = 1; i < RDL__SCRIPT_COUNT; i++)
         ks_load(server.ks, rdl__scripts[i].body, rdl__scripts[i].body_len, sha);
     (void)number_now();
@@ -255,6 +227,7 @@ void server_close(void)
     for (uint32_t i = 0; i < server.facts_count; i++)
         free(server.facts[i].fields);
     free(server.facts);
-    free(server.memos);
+    numbered_done(&server.runs);
+    bytes_done(&server.effects);
     memset(&server, 0, sizeof server);
 }

@@ -25,11 +25,6 @@ enum script { TAKE, RELEASE, JAVA_TAKES, JAVA_RELEASES, SCRIPTS };
 
 static const char *const script_names[SCRIPTS] = {"take", "release", "java_take", "java_release"};
 
-struct memo {
-    uint64_t key; /* state, command and listeners, and one; 0: empty slot */
-    struct line_effect effect;
-};
-
 static struct {
     struct keyspace *ks;
     char shas[SCRIPTS][KS_SHA_SIZE];
@@ -37,8 +32,8 @@ static struct {
     struct line_facts *facts;
     char **texts;
     uint32_t facts_count, facts_cap;
-    struct memo *memos;
-    size_t memo_count, memo_slots;
+    struct numbered runs; /* what was run: state, command and, of the line, listeners */
+    struct bytes effects; /* of each, by its number */
 } server;
 
 void line_uuid(char ret[LINE_UUID + 1], unsigned client)
@@ -249,39 +244,18 @@ static struct line_effect run(uint32_t image, uint16_t command, unsigned listene
     return effect;
 }
 
-static struct memo *memo_slot(uint64_t key)
-{
-    size_t at = (size_t)ks_hash(&key, sizeof key) & (server.memo_slots - 1);
-
-    while (server.memos[at].key != 0 && server.memos[at].key != key)
-        at = (at + 1) & (server.memo_slots - 1);
-    return &server.memos[at];
-}
-
-static void grow_memos(void)
-{
-    struct memo *old = server.memos;
-    size_t old_slots = server.memo_slots;
-
-    server.memo_slots *= 2;
-    server.memos = must_alloc(server.memo_slots * sizeof *server.memos);
-    for (size_t i = 0; i < old_slots; i++)
-        if (old[i].key != 0)
-            *memo_slot(old[i].key) = old[i];
-    free(old);
-}
-
 struct line_effect line_run(uint32_t image, uint16_t command, unsigned listeners, bool late)
 {
-    uint64_t key = ((uint64_t)image << 32 | (uint64_t)command << 16 | listeners << 1 | late) + 1;
-    struct memo *memo = memo_slot(key);
-    struct line_effect effect = memo->effect;
+    uint64_t key = (uint64_t)image << 32 | (uint64_t)command << 16 | listeners << 1 | late;
+    uint32_t known = server.runs.count, number = numbered_add(&server.runs, &key, sizeof key);
+    struct line_effect effect;
 
-    if (memo->key != 0)
-        return effect;
-    *memo = (struct memo){.key = key, .effect = effect = run(image, command, listeners, late)};
-    if (++server.memo_count * 2 > server.memo_slots)
-        grow_memos();
+    if (number < known) {
+        memcpy(&effect, server.effects.at + number * sizeof effect, sizeof effect);
+    } else {
+        effect = run(image, command, listeners, late);
+        bytes_add(&server.effects, (const char *)&effect, sizeof effect);
+    }
     return effect;
 }
 
@@ -317,8 +291,6 @@ void line_server_open(const struct line_plant *plant)
     bool planted;
 
     server.ks = ks_new(START_US);
-    server.memo_slots = 4096;
-    server.memos = must_alloc(server.memo_slots * sizeof *server.memos);
     planted = load(RDL__SCRIPT_REENTRANT_TAKE, plant, server.shas[TAKE]);
     planted |= load(RDL__SCRIPT_REENTRANT_RELEASE, plant, server.shas[RELEASE]);
     if (plant != NULL && !planted)
@@ -337,6 +309,7 @@ void line_server_close(void)
         free(server.texts[i]);
     free(server.facts);
     free(server.texts);
-    free(server.memos);
+    numbered_done(&server.runs);
+    bytes_done(&server.effects);
     memset(&server, 0, sizeof server);
 }
