@@ -139,6 +139,7 @@ rdl__step_t rdl__take_answered(struct rdl__call *call, int64_t now)
         rdl__line_refused(call);
         ev.queued = call->ops->leaves_trace(call);
         ev.ttl_ms = looks_after(call);
+        ev.waited_ms = rdl__news_heard(call->ops->news) ? 0 : (now - call->op.started_at) / RDL__MS;
         if ((ev.early = rdl__detached_in_the_way(call, &gone)) && !gone)
             rdl__call_pauses(call, now);
         ev.early = ev.early || call->hold.own != own; /* its owner has the other end by now: the try has not said so */

@@ -77,12 +77,25 @@ static struct rdl__take_step barred(struct rdl__take *t)
     return (struct rdl__take_step){.what = RDL__DO_DELAY, .hint_ms = delay_ms};
 }
 
+/* Where nothing is heard the first of a client's waiters asks for all (waiters.c), and the others have asked once when
+ * their turn comes. They go on as if they had asked by themselves, as others' waiters do: until their pauses reach a
+ * part of what they have waited. */
+#define PART_OF_WAITED 4
+
+static void catch_up(struct rdl__take *t, int64_t waited_ms)
+{
+    while (t->retry == RDL_RETRY_EXPONENTIAL && t->tries < 30 &&
+           (int64_t)t->retry_min_ms << t->tries < waited_ms / PART_OF_WAITED)
+        t->tries++;
+}
+
 /* The sooner of what the server and the policy say. */
 static struct rdl__take_step refused(struct rdl__take *t, const struct rdl__take_event *ev)
 {
-    int64_t ttl_ms = ev->ttl_ms;
-    int64_t delay_ms = rdl__take_delay_ms(t);
+    int64_t ttl_ms = ev->ttl_ms, delay_ms;
 
+    catch_up(t, ev->waited_ms);
+    delay_ms = rdl__take_delay_ms(t);
     t->queued = ev->queued;
     if ((t->early = ev->early))
         return send_try(t);

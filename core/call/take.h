@@ -46,8 +46,9 @@ enum rdl__take_event_kind {
                         in the line, and is to look after ttl_ms */
     RDL__EV_BARRED,  /* somebody of this host has its lock */
     RDL__EV_TAKEN,   /* valid: the lease still runs as the answer, or the message, is read; unsure: as below */
-    RDL__EV_REFUSED, /* ttl_ms: of the holder's lease, below 0 unknown; queued: it has left a place or a mark at the
-                        server; early: by what its owner has given back, and that has not arrived */
+    RDL__EV_REFUSED, /* ttl_ms: of the holder's lease, below 0 unknown; waited_ms: where it hears of nothing, for how
+                        long it has waited, else 0; queued: it has left a place or a mark at the server; early: by what
+                        its owner has given back, and that has not arrived */
     RDL__EV_GONE,    /* the hold to be raised is gone from the server */
     RDL__EV_FAILED,  /* code: the server's or our own error; unsure: this try, or an earlier sending of it, may have run
                       */
@@ -67,6 +68,7 @@ struct rdl__take_event {
     bool unsure;
     int code;
     int64_t ttl_ms;
+    int64_t waited_ms;
 };
 
 enum rdl__take_do {

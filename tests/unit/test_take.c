@@ -293,6 +293,23 @@ Test(take, exponential_stays_in_range_after_any_number_of_tries)
     }
 }
 
+/* Whoever asked for it has asked often meanwhile. */
+Test(take, who_comes_to_ask_late_goes_on_as_if_it_had_asked_by_itself)
+{
+    static const rdl_retry_t exponential = {.kind = RDL_RETRY_EXPONENTIAL, .min_ms = 1, .max_ms = 128};
+    static const struct {
+        int64_t waited_ms;
+        unsigned tries;
+    } cases[] = {{0, 1}, {7, 1}, {8, 2}, {400, 8}, {INT64_MAX, 31}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rdl__take_init(&take, false, &exponential, 1);
+        assert_sends(on(START));
+        (void)on((struct rdl__take_event){.kind = RDL__EV_REFUSED, .ttl_ms = 30000, .waited_ms = cases[i].waited_ms});
+        cr_assert_eq(take.tries, cases[i].tries);
+    }
+}
+
 Test(take, the_sooner_of_lease_and_policy_counts)
 {
     static const rdl_retry_t fixed = {.kind = RDL_RETRY_FIXED, .min_ms = 40, .max_ms = 1000};
