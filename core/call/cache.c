@@ -17,6 +17,13 @@ static struct rdl__cache *of_name(const struct rdl__name *name)
     return name->cache;
 }
 
+enum rdl__keep_wait rdl__cache_wait_of(const struct rdl__call *call)
+{
+    return call->one_try                                ? RDL__WAITS_NOT
+           : rdl__call_answer_by(call) > call->deadline ? RDL__WAITS_BRIEFLY
+                                                        : RDL__WAITS_LONG;
+}
+
 /* ---- who waits here --------------------------------------------------------------------------------------------- */
 
 static struct rdl__call *first_of(const struct rdl__link *list)
@@ -325,9 +332,9 @@ void rdl__cache_first(struct rdl__cache *cache, int64_t now)
         give_back(cache, RDL__END_SHORT);
 }
 
-/* Single tries wait for what is idle here to be given back, and for nothing else: all but the one that the lock is
- * taken for.  @locks the name's */
-static void single_tries_ask(struct rdl__cache *cache)
+/* Calls that wait briefly, or not, wait here for who is inside, and until what is kept is given back: then they ask,
+ * all but the one that the lock is taken for.  @locks the name's */
+static void brief_ones_ask(struct rdl__cache *cache)
 {
     struct rdl__link *next, *l = cache->queue.next;
 
@@ -338,7 +345,7 @@ static void single_tries_ask(struct rdl__cache *cache)
         struct rdl__call *call = rdl__container(l, struct rdl__call, waiter.link);
 
         next = l->next;
-        if (call->one_try)
+        if (rdl__cache_wait_of(call) != RDL__WAITS_LONG)
             wake(cache, call, RDL__LOCAL_ASKS);
     }
 }
@@ -354,14 +361,14 @@ void rdl__cache_anew(struct rdl__cache *cache, int64_t now)
         wake(cache, call, RDL__LOCAL_ASKS);
     while (cache->keep.state == RDL__KEEP_NONE && (call = first_of(&cache->queue)) != NULL) {
         if (!is_long(cache, call->op.lease_ms) &&
-            rdl__keep_enter(&cache->keep, false, call->one_try, now) == RDL__ENTRY_TAKE) {
+            rdl__keep_enter(&cache->keep, false, RDL__WAITS_LONG, now) == RDL__ENTRY_TAKE) {
             cache->one_try = call->one_try;
             rdl__cache_post(cache);
         } else {
             wake(cache, call, RDL__LOCAL_ASKS);
         }
     }
-    single_tries_ask(cache);
+    brief_ones_ask(cache);
 }
 
 void rdl__cache_all_ask(struct rdl__cache *cache)
@@ -478,11 +485,12 @@ static enum rdl__keep_entry enter_beside(struct rdl__cache *cache, bool one_try,
     return RDL__ENTRY_QUEUE;
 }
 
-enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool one_try,
-                                      int64_t until, int64_t now)
+enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms,
+                                      enum rdl__keep_wait wait, int64_t until, int64_t now)
 {
     int64_t ends_at = rdl__keep_awaited_until(&cache->keep);
-    bool awaits = cache->inside > 0 && now < ends_at && !one_try && rdl__after_ms(ends_at, RDL__PAUSE_MOST_MS) < until;
+    bool awaits = cache->inside > 0 && now < ends_at && wait == RDL__WAITS_LONG &&
+                  rdl__after_ms(ends_at, RDL__PAUSE_MOST_MS) < until;
     bool free = rdl__list_empty(&cache->queue) && (cache->inside == 0 || (rdl__cache_is_shared(cache) && !awaits));
     bool engages = may_engage(cache, now);
     enum rdl__keep_entry entry;
@@ -495,11 +503,11 @@ enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__reco
     if (has_other_end(cache, rec) || goes_by_itself(cache, rec, lease_ms, awaits, now))
         entry = RDL__ENTRY_ASK;
     else if (cache->ops != rec->ops)
-        entry = enter_beside(cache, one_try, now);
+        entry = enter_beside(cache, wait == RDL__WAITS_NOT, now);
     else
-        entry = rdl__keep_enter(&cache->keep, free, one_try, now);
+        entry = rdl__keep_enter(&cache->keep, free, wait, now);
     if (entry == RDL__ENTRY_TAKE)
-        cache->one_try = one_try;
+        cache->one_try = wait == RDL__WAITS_NOT;
     if (entry == RDL__ENTRY_IN && !let_in(cache, rec, lease_ms, now)) {
         entry = cache->inside > 0 ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE; /* lost just now: those inside are told yet */
         if (cache->inside == 0 && !ask_for_tokens(cache, now))

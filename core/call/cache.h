@@ -144,7 +144,7 @@ void rdl__cache_next(struct rdl__cache *cache, int64_t now);
 /* The client's take was granted: let in whom it was sent for, before anything else. Who asks for more than it has asks
  * the server.  @locks the name's */
 void rdl__cache_first(struct rdl__cache *cache, int64_t now);
-/* Nothing is kept any more: those who want the other end ask for it, single tries ask, and if the state is NONE those
+/* Nothing is kept any more: those who want the other end ask for it, brief ones ask, and if the state is NONE those
  * who wait here try anew.  @locks the name's */
 void rdl__cache_anew(struct rdl__cache *cache, int64_t now);
 /* Whoever waits here for the end that is kept asks the server.  @locks the name's */
@@ -165,13 +165,17 @@ static inline bool rdl__cache_has(const struct rdl__cache *cache, const struct r
     return rec->inside && rec->hold.id.n < cache->ended_n;
 }
 
+/* How long does the call wait? Briefly: its wait ends before the answer to a first try has to come, which it is let
+ * have (rdl__call_answer_by). */
+enum rdl__keep_wait rdl__cache_wait_of(const struct rdl__call *call);
+
 /* A call waits here, for this end or the other, or no more.  @locks the name's */
 void rdl__cache_queue(struct rdl__cache *cache, struct rdl__call *call);
 void rdl__cache_unqueue(struct rdl__cache *cache, struct rdl__call *call);
 
 /* An owner that does not have it: what is to be done? IN: it is let in.  @locks the name's */
-enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms, bool one_try,
-                                      int64_t until, int64_t now);
+enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__record *rec, int64_t lease_ms,
+                                      enum rdl__keep_wait wait, int64_t until, int64_t now);
 /* The owner has taken that end of two at the server: what it wants of the other it asks for as if nothing were kept.
  * @locks the name's */
 void rdl__cache_asked(struct rdl__cache *cache, const rdl_owner_t *owner, const struct rdl__lock_ops *ops);

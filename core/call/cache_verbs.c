@@ -88,11 +88,13 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
 {
     struct rdl__cache *cache = of_call(call);
     struct rdl__record *rec = call->rec;
+    enum rdl__keep_wait wait;
     enum rdl__keep_entry entry;
     bool soon;
     int rc = RDL_OK;
 
     local_begins(call);
+    wait = rdl__cache_wait_of(call);
     rdl__mutex_lock(&cache->name->mu);
     if (rdl__cache_is_local(rec)) {
         call->n = rec->hold.id.n;
@@ -106,13 +108,14 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
     }
     entry = rec->count > 0 || rec->orphaned
                 ? RDL__ENTRY_ASK
-                : rdl__cache_enter(cache, rec, call->op.lease_ms, call->one_try, call->deadline, now);
+                : rdl__cache_enter(cache, rec, call->op.lease_ms, wait, call->deadline, now);
     if (entry == RDL__ENTRY_QUEUE || entry == RDL__ENTRY_TAKE)
         rdl__cache_queue(cache, call);
     if (entry == RDL__ENTRY_IN)
         call->n = rec->hold.id.n;
-    /* One that does not wait waits as for its answer while what is in its way is given back. */
-    soon = cache->keep.state == RDL__KEEP_TAKING || cache->confirms != RDL__CONFIRM_NONE || call->one_try;
+    /* One that waits briefly, or not, waits as for its answer while what is in its way is given back. */
+    soon = cache->keep.state == RDL__KEEP_TAKING || cache->confirms != RDL__CONFIRM_NONE ||
+           (wait != RDL__WAITS_LONG && cache->keep.state != RDL__KEEP_HELD);
     rdl__mutex_unlock(&cache->name->mu);
     return entered(call, entry, soon, now);
 }

@@ -19,12 +19,12 @@ static bool is_to_be_kept(const struct rdl__keep *keep, int64_t now)
            keep->takes > 1u << keep->doublings >> keep->shared;
 }
 
-enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool one_try, int64_t now)
+enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, enum rdl__keep_wait wait, int64_t now)
 {
     switch ((enum rdl__keep_state)keep->state) {
     case RDL__KEEP_HELD:
         if (!free)
-            return one_try ? RDL__ENTRY_TAKEN : RDL__ENTRY_QUEUE;
+            return wait == RDL__WAITS_NOT ? RDL__ENTRY_TAKEN : RDL__ENTRY_QUEUE;
         if (now < keep->until) {
             keep->local++;
             return RDL__ENTRY_IN;
@@ -35,7 +35,7 @@ enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool one
         return RDL__ENTRY_QUEUE;
     case RDL__KEEP_TAKING:
     case RDL__KEEP_PAUSING:
-        return one_try ? RDL__ENTRY_ASK : RDL__ENTRY_QUEUE;
+        return wait == RDL__WAITS_LONG ? RDL__ENTRY_QUEUE : RDL__ENTRY_ASK;
     case RDL__KEEP_NONE:
         break;
     }

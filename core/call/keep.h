@@ -80,9 +80,15 @@ enum rdl__keep_entry {
     RDL__ENTRY_TAKEN, /* one that does not wait: another owner of this process has it */
 };
 
-/* `free`: nobody is in the way: nobody waits here, and nobody is inside, or they share it. one_try: it does not wait,
- * so that it never waits for another's take, but for what is idle here to be given back. */
-enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, bool one_try, int64_t now);
+enum rdl__keep_wait {
+    RDL__WAITS_LONG,
+    RDL__WAITS_BRIEFLY, /* as none: not for another's take, nor until a pause is over, but until what is kept is given
+                           back, by which it would be refused; and for who is inside */
+    RDL__WAITS_NOT,     /* nor for who is inside */
+};
+
+/* `free`: nobody is in the way: nobody waits here, and nobody is inside, or they share it. */
+enum rdl__keep_entry rdl__keep_enter(struct rdl__keep *keep, bool free, enum rdl__keep_wait wait, int64_t now);
 
 /* The client's take was granted as hold n. Whom it was sent for is let in, recalled or not. */
 void rdl__keep_granted(struct rdl__keep *keep, int64_t n, int64_t now, int64_t cache_ms);

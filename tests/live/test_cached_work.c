@@ -10,6 +10,27 @@ static const char *const names[] = {"ledger", "journal"};
 
 LIVE_SUITE(cached_work, 120);
 
+/* It is given back again and again, being too old; the shortest wait gets it as none does. */
+Test(cached_work, brief_wait_gets_what_nobody_else_wants)
+{
+    enum { GIVEN_BACK = 200 };
+    rdl_metric_value_t given_back = {0};
+    rdl_metrics_t *metrics;
+    rdl_lock_t *lock;
+
+    expect(RDL_OK, rdl_metrics_new(NULL, &metrics, &err));
+    stage_open(&st, .client = OPTIONS(.metrics = metrics));
+    lock = reentrant(st.client, NAME, LOCK_OPTIONS(.cache_ms = 2));
+    while (given_back.sum < GIVEN_BACK) {
+        expect(RDL_OK, rdl_try_lock(lock, 1, RDL_LEASE_AUTO, &err));
+        give(lock);
+        rdl_metrics_get(metrics, RDL_M_KEPT_EXPIRED, &given_back);
+    }
+    rdl_lock_free(lock);
+    st.client = rdl_client_close(st.client);
+    cr_assert_null(rdl_metrics_free(metrics));
+}
+
 static struct workload *work;
 
 static void begin(int64_t cache_ms)

@@ -23,7 +23,7 @@ TestSuite(keep, .init = set_up, .timeout = 10);
 
 static enum rdl__keep_entry come(bool free)
 {
-    return rdl__keep_enter(&keep, free, false, now);
+    return rdl__keep_enter(&keep, free, RDL__WAITS_LONG, now);
 }
 
 /* As many takes as it needs, and the last of them is granted. */
@@ -164,11 +164,11 @@ Test(keep, nobody_is_let_in_after_a_release_was_decided)
     cr_assert_eq(rdl__keep_emptied(&keep, false, now), RDL__EMPTY_GIVE);
     keep.begun = true;
     cr_assert_eq(come(true), RDL__ENTRY_QUEUE);
-    cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_QUEUE); /* for that release */
+    cr_assert_eq(rdl__keep_enter(&keep, true, RDL__WAITS_NOT, now), RDL__ENTRY_QUEUE); /* for that release */
     rdl__keep_given(&keep, now, 4 * RDL__MS, 0);
     cr_assert_eq(keep.state, RDL__KEEP_PAUSING);
     cr_assert_eq(come(true), RDL__ENTRY_QUEUE); /* it stands back */
-    cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_ASK);
+    cr_assert_eq(rdl__keep_enter(&keep, true, RDL__WAITS_NOT, now), RDL__ENTRY_ASK);
     cr_assert(!rdl__keep_pause_over(&keep, now + 4 * RDL__MS - 1));
     cr_assert(rdl__keep_pause_over(&keep, now + 4 * RDL__MS));
     cr_assert_eq(keep.state, RDL__KEEP_NONE);
@@ -270,11 +270,29 @@ Test(keep, after_one_that_let_four_owners_in_the_next_take_is_kept)
 Test(keep, one_that_does_not_wait_is_told_of_an_owner_here_and_asks_otherwise)
 {
     (void)until_kept();
-    cr_assert_eq(rdl__keep_enter(&keep, false, true, now), RDL__ENTRY_TAKEN);
+    cr_assert_eq(rdl__keep_enter(&keep, false, RDL__WAITS_NOT, now), RDL__ENTRY_TAKEN);
     rdl__keep_lost(&keep, RDL__END_LOST);
-    cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_ASK);
-    cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_TAKE);
-    cr_assert_eq(rdl__keep_enter(&keep, true, true, now), RDL__ENTRY_ASK); /* not for another's take */
+    cr_assert_eq(rdl__keep_enter(&keep, true, RDL__WAITS_NOT, now), RDL__ENTRY_ASK);
+    cr_assert_eq(rdl__keep_enter(&keep, true, RDL__WAITS_NOT, now), RDL__ENTRY_TAKE);
+    cr_assert_eq(rdl__keep_enter(&keep, true, RDL__WAITS_NOT, now), RDL__ENTRY_ASK); /* not for another's take */
+}
+
+/* Else its wait might be over before it has asked. */
+Test(keep, one_that_waits_briefly_waits_for_an_owner_here_and_asks_otherwise)
+{
+    (void)until_kept();
+    cr_assert_eq(rdl__keep_enter(&keep, false, RDL__WAITS_BRIEFLY, now), RDL__ENTRY_QUEUE);
+    now += CACHE_MS * RDL__MS;
+    cr_assert_eq(rdl__keep_enter(&keep, true, RDL__WAITS_BRIEFLY, now), RDL__ENTRY_QUEUE); /* it is given back */
+    keep.begun = true;
+    cr_assert_eq(rdl__keep_enter(&keep, true, RDL__WAITS_BRIEFLY, now), RDL__ENTRY_QUEUE);
+    rdl__keep_given(&keep, now, 4 * RDL__MS, 0);
+    cr_assert_eq(rdl__keep_enter(&keep, true, RDL__WAITS_BRIEFLY, now), RDL__ENTRY_ASK);
+    now += 4 * RDL__MS;
+    cr_assert(rdl__keep_pause_over(&keep, now));
+    cr_assert_eq(rdl__keep_enter(&keep, true, RDL__WAITS_BRIEFLY, now), RDL__ENTRY_ASK);
+    cr_assert_eq(rdl__keep_enter(&keep, true, RDL__WAITS_BRIEFLY, now), RDL__ENTRY_TAKE);
+    cr_assert_eq(rdl__keep_enter(&keep, true, RDL__WAITS_BRIEFLY, now), RDL__ENTRY_ASK);
 }
 
 Test(keep, hold_that_may_have_been_evicted_or_was_extended_is_not_passed_on)
@@ -372,7 +390,7 @@ Test(keep, what_is_shared_is_passed_to_nobody_once_it_is_wanted)
     now += RDL__MS;
     (void)rdl__keep_recalled(&keep, number, now);
     cr_assert_eq(rdl__keep_awaited_until(&keep), now + RDL__PASSES_MS * RDL__MS);
-    cr_assert_eq(rdl__keep_enter(&keep, false, false, now), RDL__ENTRY_QUEUE);
+    cr_assert_eq(rdl__keep_enter(&keep, false, RDL__WAITS_LONG, now), RDL__ENTRY_QUEUE);
     cr_assert_eq(rdl__keep_emptied(&keep, true, now), RDL__EMPTY_GIVE);
     assert_given(RDL__END_RECALLED);
     cr_assert_eq(rdl__keep_awaited_until(&keep), 0);
