@@ -332,8 +332,8 @@ void rdl__cache_first(struct rdl__cache *cache, int64_t now)
         give_back(cache, RDL__END_SHORT);
 }
 
-/* Calls that wait briefly, or not, wait here for who is inside, and until what is kept is given back: then they ask,
- * all but the one that the lock is taken for.  @locks the name's */
+/* What was kept is given back: calls that wait briefly, or not, ask, all but the one that the lock is taken for. @locks
+ * the name's */
 static void brief_ones_ask(struct rdl__cache *cache)
 {
     struct rdl__link *next, *l = cache->queue.next;
@@ -361,7 +361,7 @@ void rdl__cache_anew(struct rdl__cache *cache, int64_t now)
         wake(cache, call, RDL__LOCAL_ASKS);
     while (cache->keep.state == RDL__KEEP_NONE && (call = first_of(&cache->queue)) != NULL) {
         if (!is_long(cache, call->op.lease_ms) &&
-            rdl__keep_enter(&cache->keep, false, RDL__WAITS_LONG, now) == RDL__ENTRY_TAKE) {
+            rdl__keep_enter(&cache->keep, false, RDL__WAITS_LONG, now) == RDL__ENTRY_TAKE) { /* or ASK, however long */
             cache->one_try = call->one_try;
             rdl__cache_post(cache);
         } else {
@@ -496,6 +496,8 @@ enum rdl__keep_entry rdl__cache_enter(struct rdl__cache *cache, struct rdl__reco
     enum rdl__keep_entry entry;
 
     rdl__assert_locked(&cache->name->mu);
+    if (cache->keep.state == RDL__KEEP_TAKING && rdl__name_waited_for(cache->name) && wait == RDL__WAITS_BRIEFLY)
+        wait = RDL__WAITS_LONG; /* the take sleeps, and so would it, behind that: here it is let in with it */
     cache->used_at = now;
     cache->to_engage = cache->to_engage || engages;
     if (cache->ops != rec->ops && cache->keep.state == RDL__KEEP_NONE)

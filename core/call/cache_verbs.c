@@ -113,9 +113,10 @@ static rdl__step_t take_begin(struct rdl__call *call, int64_t now)
         rdl__cache_queue(cache, call);
     if (entry == RDL__ENTRY_IN)
         call->n = rec->hold.id.n;
-    /* One that waits briefly, or not, waits as for its answer while what is in its way is given back. */
-    soon = cache->keep.state == RDL__KEEP_TAKING || cache->confirms != RDL__CONFIRM_NONE ||
-           (wait != RDL__WAITS_LONG && cache->keep.state != RDL__KEEP_HELD);
+    /* As long as for the answer to a first try: while one is under way for it, or the server's clock is asked for, and
+     * where it waits briefly, or not, while what is in its way is given back; not for who is inside. */
+    soon = (cache->keep.state == RDL__KEEP_TAKING && !rdl__name_waited_for(cache->name)) ||
+           cache->confirms != RDL__CONFIRM_NONE || (wait != RDL__WAITS_LONG && cache->keep.state == RDL__KEEP_GIVING);
     rdl__mutex_unlock(&cache->name->mu);
     return entered(call, entry, soon, now);
 }

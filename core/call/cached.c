@@ -78,7 +78,7 @@ static bool take_here_and_unlock(const struct rdl__order *order, rdl_owner_t *ow
             done = (*ret_rc = rdl__cache_take_again(cache, rec, order->lease_ms, now)) <= 0 && *ret_rc != RDL_EINVAL;
         else if (rec->count == 0 && rdl__list_empty(&cache->queue))
             done = rdl__cache_enter(cache, rec, order->lease_ms, order->wait_ms == 0 ? RDL__WAITS_NOT : RDL__WAITS_LONG,
-                                    RDL__NEVER, now) == RDL__ENTRY_IN;
+                                    RDL__NEVER, now) == RDL__ENTRY_IN; /* for which it does not matter how long */
         if (done && name->idle == rec)
             name->idle = NULL;
     }

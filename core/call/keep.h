@@ -80,11 +80,12 @@ enum rdl__keep_entry {
     RDL__ENTRY_TAKEN, /* one that does not wait: another owner of this process has it */
 };
 
+/* How long an owner waits, and so for what it waits here; else it asks the server. All of them wait until what is kept
+ * is given back, by which the server would refuse them. */
 enum rdl__keep_wait {
-    RDL__WAITS_LONG,
-    RDL__WAITS_BRIEFLY, /* as none: not for another's take, nor until a pause is over, but until what is kept is given
-                           back, by which it would be refused; and for who is inside */
-    RDL__WAITS_NOT,     /* nor for who is inside */
+    RDL__WAITS_LONG,    /* besides for who is inside, for another's take, and until a pause is over */
+    RDL__WAITS_BRIEFLY, /* besides for who is inside: its wait may be over before it has asked otherwise */
+    RDL__WAITS_NOT,
 };
 
 /* `free`: nobody is in the way: nobody waits here, and nobody is inside, or they share it. */

@@ -80,7 +80,7 @@ static struct rdl__take_step barred(struct rdl__take *t)
 /* Where nothing is heard the first of a client's waiters asks for all (waiters.c), and the others have asked once when
  * their turn comes. They go on as if they had asked by themselves, as others' waiters do: until their pauses reach a
  * part of what they have waited. */
-#define PART_OF_WAITED 4
+#define PART_OF_WAITED 3
 
 static void catch_up(struct rdl__take *t, int64_t waited_ms)
 {
@@ -94,11 +94,11 @@ static struct rdl__take_step refused(struct rdl__take *t, const struct rdl__take
 {
     int64_t ttl_ms = ev->ttl_ms, delay_ms;
 
-    catch_up(t, ev->waited_ms);
-    delay_ms = rdl__take_delay_ms(t);
     t->queued = ev->queued;
     if ((t->early = ev->early))
         return send_try(t);
+    catch_up(t, ev->waited_ms);
+    delay_ms = rdl__take_delay_ms(t);
     if (t->tries < UINT16_MAX)
         t->tries++;
     t->contended = true;

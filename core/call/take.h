@@ -37,8 +37,9 @@ struct rdl__take {
     uint32_t bars : 3;          /* BARRED: how often in a row */
     uint32_t retry_max_ms : 24; /* as retry_min_ms */
     uint32_t state : 8;         /* enum rdl__take_state */
-    uint16_t tries;             /* refused; there may be more than it can count */
-    uint16_t seed;              /* set by rdl__take_init: of what its policy draws */
+    uint16_t tries; /* refused, or as if it had been (take.c, catch_up), more or less; 0: none was, on which depends
+                       how long the answer is waited for, and whether it goes behind undos */
+    uint16_t seed;  /* set by rdl__take_init: of what its policy draws */
 };
 
 enum rdl__take_event_kind {

@@ -291,7 +291,7 @@ void rdl__waiter_hint(struct rdl__waiter *w, int64_t hint_ms, int64_t now)
     if (w->channel != NULL)
         rdl__assert_on_loop(w->channel->ws->loop);
     if (w->channel != NULL && hint_ms >= 0)
-        rdl__channel_arm_sooner(w->channel, hint_ms, now);
+        rdl__channel_arm_sooner(w->channel, among_all(w->channel, hint_ms), now);
 }
 
 void rdl__waiter_leave(struct rdl__waiter *w, bool used, int64_t now)

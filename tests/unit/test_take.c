@@ -300,13 +300,18 @@ Test(take, who_comes_to_ask_late_goes_on_as_if_it_had_asked_by_itself)
     static const struct {
         int64_t waited_ms;
         unsigned tries;
-    } cases[] = {{0, 1}, {7, 1}, {8, 2}, {400, 8}, {INT64_MAX, 31}};
+    } cases[] = {{0, 1}, {5, 1}, {6, 2}, {300, 8}, {INT64_MAX, 31}};
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rdl__take_init(&take, false, &exponential, 1);
         assert_sends(on(START));
         (void)on((struct rdl__take_event){.kind = RDL__EV_REFUSED, .ttl_ms = 30000, .waited_ms = cases[i].waited_ms});
         cr_assert_eq(take.tries, cases[i].tries);
+        rdl__take_init(&take, false, &exponential, 1);
+        assert_sends(on(START));
+        assert_sends(on((struct rdl__take_event){
+            .kind = RDL__EV_REFUSED, .ttl_ms = 30000, .waited_ms = cases[i].waited_ms, .early = true}));
+        cr_assert_eq(take.tries, 0, "it was its own");
     }
 }
 

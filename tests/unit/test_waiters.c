@@ -338,6 +338,21 @@ Test(waiters, those_who_only_poll_meet_without_a_subscription_and_ask_as_often_a
     cr_assert_str_eq(trail, "aab");
 }
 
+Test(waiters, who_is_granted_what_is_polled_for_has_the_next_one_ask_for_all)
+{
+    waiter('a')->news = waiter('b')->news = RDL__NEWS_NONE;
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "ch", 2, 30, T0), RDL_OK);
+    cr_assert_eq(rdl__waiter_join(&waiters, waiter('b'), "ch", 2, 50, T0), RDL_OK);
+    fake_loop_run(&loop, T0 + 25 * RDL__MS);
+    cr_assert_str_eq(trail, "a");
+    rdl__waiter_hint(waiter('a'), 100, loop.now);
+    go_away('a', true);
+    fake_loop_run(&loop, T0 + 74 * RDL__MS);
+    cr_assert_str_eq(trail, "a");
+    fake_loop_run(&loop, T0 + 75 * RDL__MS);
+    cr_assert_str_eq(trail, "ab");
+}
+
 Test(waiters, names_are_bytes_and_channels_do_not_mix)
 {
     cr_assert_eq(rdl__waiter_join(&waiters, waiter('a'), "x\0y", 3, -1, T0), RDL_OK);
