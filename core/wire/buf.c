@@ -5,8 +5,6 @@
  * every lock call. */
 #include "core/wire/buf.h"
 
-#include <endian.h>
-
 enum {
     FIRST_CAP = 64,
     INT_MAX_LEN = 20,                     /* of the text of an int64_t or a size_t */
@@ -76,34 +74,46 @@ static const char digit_pairs[] = "0001020304050607080910111213141516171819"
                                   "8081828384858687888990919293949596979899";
 
 #define EIGHT_DIGITS UINT32_C(100000000) /* numbers below it have eight digits at most */
-#define ALL_ZEROS UINT64_C(0x3030303030303030)
 
-/* The digits of a number below EIGHT_DIGITS, one a byte, the first one lowest, zeros in front. They are divided off
- * side by side: 10486 / 2^20 is a hundredth for numbers below 10,000, and 103 / 2^10 a tenth for those below 100. */
-static inline uint64_t eight_digits(uint32_t value)
+static inline void put_pair(char *to, uint32_t pair)
 {
-    uint64_t fours = value / 10000 | (uint64_t)(value % 10000) << 32;
-    uint64_t hundreds = fours * 10486 >> 20 & UINT64_C(0x0000007f0000007f);
-    uint64_t twos = hundreds | (fours - hundreds * 100) << 16;
-    uint64_t tens = twos * 103 >> 10 & UINT64_C(0x000f000f000f000f);
-
-    return tens | (twos - tens * 10) << 8;
+    memcpy(to, digit_pairs + (size_t)pair * 2, 2);
 }
 
-static inline void put_eight(char *to, uint64_t bytes)
+/* Eight digits, zeros in front, of a number below EIGHT_DIGITS. Returns 8. */
+static inline size_t put_eight(char *to, uint32_t value)
 {
-    bytes = htole64(bytes);
-    memcpy(to, &bytes, sizeof bytes);
+    uint32_t front = value / 10000, back = value % 10000;
+
+    put_pair(to, front / 100);
+    put_pair(to + 2, front % 100);
+    put_pair(to + 4, back / 100);
+    put_pair(to + 6, back % 100);
+    return 8;
 }
 
-/* Writes eight bytes, of which those behind the number's are no digits. */
+/* How many decimal digits a number below EIGHT_DIGITS has: 1233/4096 is a little above log10(2), so the bit count gives
+ * the number of digits or one less, and one comparison tells which. */
+static size_t digits_of(uint32_t value)
+{
+    static const uint32_t powers[] = {0, 10, 100, 1000, 10000, 100000, 1000000, 10000000, EIGHT_DIGITS}; /* 0: one */
+    size_t bits = 32 - (size_t)__builtin_clz(value | 1);
+    size_t tens = bits * 1233 >> 12;
+
+    return tens + (value >= powers[tens] ? 1 : 0);
+}
+
 static size_t put_small(char *to, uint32_t value)
 {
-    uint64_t digits = eight_digits(value);
-    size_t zeros = (size_t)__builtin_ctzll(digits | UINT64_C(1) << 56) / 8; /* in front: of 0 the last one stays */
+    size_t len = digits_of(value);
 
-    put_eight(to, (digits | ALL_ZEROS) >> zeros * 8);
-    return sizeof digits - zeros;
+    for (char *at = to + len; value >= 100; value /= 100)
+        put_pair(at -= 2, value % 100);
+    if (value >= 10)
+        put_pair(to, value);
+    else
+        *to = (char)('0' + value);
+    return len;
 }
 
 /* Apart, as rdl__buf_reserve_slow: nearly every length has one digit or two. */
@@ -118,11 +128,9 @@ static __attribute__((noinline)) size_t put_unsigned(char *to, uint64_t value)
         len = put_small(to, (uint32_t)front);
     } else {
         len = put_small(to, (uint32_t)(front / EIGHT_DIGITS));
-        put_eight(to + len, eight_digits((uint32_t)(front % EIGHT_DIGITS)) | ALL_ZEROS);
-        len += 8;
+        len += put_eight(to + len, (uint32_t)(front % EIGHT_DIGITS));
     }
-    put_eight(to + len, eight_digits((uint32_t)(value % EIGHT_DIGITS)) | ALL_ZEROS);
-    return len + 8;
+    return len + put_eight(to + len, (uint32_t)(value % EIGHT_DIGITS));
 }
 
 size_t rdl__itoa(char *to, int64_t value)

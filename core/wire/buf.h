@@ -70,8 +70,7 @@ void rdl__cmd_int(struct rdl__buf *b, int64_t value);
 /* WAIT: until so many replicas have all that was written on this connection. */
 void rdl__cmd_wait(struct rdl__buf *b, uint32_t replicas, uint32_t timeout_ms);
 
-/* The decimal text of value, not NUL-terminated; `to` has room for 20 bytes, all of which may be written. Returns its
- * length. Fast: hot path. */
+/* The decimal text of value, not NUL-terminated; `to` has room for 20 bytes. Returns its length. Fast: hot path. */
 size_t rdl__itoa(char *to, int64_t value);
 
 #endif

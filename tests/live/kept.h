@@ -19,15 +19,24 @@ static inline void give(rdl_lock_t *lock)
     expect(RDL_OK, rdl_unlock(lock, &err));
 }
 
+static inline const char *kept_field_among(size_t fields)
+{
+    const struct reply *keys = probe_ask(st.probe, "HKEYS " NAME);
+    bool kept = keys->count > 0 && keys->count <= fields && strlen(keys->items[0].text) > 38;
+
+    return kept && keys->items[0].text[37] == '-' ? keys->items[0].text : "";
+}
+
 /* The field of a hold that is kept, `U:-n`; "": there is none. It is good until the probe's next question. */
 static inline const char *kept_field(void)
 {
-    const struct reply *keys = probe_ask(st.probe, "HKEYS " NAME);
+    return kept_field_among(1);
+}
 
-    /* whom it has refused leaves a mark behind it */
-    bool alone = keys->count == 1 || (keys->count == 2 && strstr(keys->items[1].text, ":wanted") != NULL);
-
-    return alone && strlen(keys->items[0].text) > 38 && keys->items[0].text[37] == '-' ? keys->items[0].text : "";
+/* Whoever was refused of it leaves a mark behind it. */
+static inline bool is_kept_or_wanted(void)
+{
+    return kept_field_among(2)[0] != '\0';
 }
 
 static inline bool is_kept(void)

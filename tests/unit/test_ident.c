@@ -59,6 +59,6 @@ Test(ident, field_is_the_uuid_and_the_number)
         len = rdl__field(to, &u, cases[i].n);
         cr_assert_eq(len, strlen(cases[i].field));
         cr_assert_arr_eq(to, cases[i].field, len);
-        cr_assert_eq(to[RDL__FIELD_MAX], '#');
+        cr_assert_eq(to[len], '#');
     }
 }
