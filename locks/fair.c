@@ -49,13 +49,12 @@ static void put_take(struct rdl__call *call, struct rdl__buf *to, bool eval)
 static void put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count)
 {
     const struct rdl__name *name = hold->name;
-    char field[RDL__FIELD_MAX];
 
     rdl__script_begin(to, RDL__SCRIPT_FAIR_RELEASE, eval, KEYS, 3 + rdl__publish_args(name));
     put_keys(to, name);
-    rdl__cmd_arg(to, field, rdl__plain_field(field, name, hold->n));
+    rdl__cmd_field(to, &name->client->uuid, hold->n);
     rdl__cmd_int(to, count);
-    rdl__cmd_arg(to, field, rdl__field(field, &name->client->uuid, hold->k));
+    rdl__cmd_field(to, &name->client->uuid, hold->k);
     rdl__put_publish_last(to, name);
 }
 

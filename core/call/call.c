@@ -76,7 +76,7 @@ static struct rdl__call *take_memory(const struct rdl__order *order, rdl_owner_t
     return call;
 }
 
-static struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *owner)
+static inline struct rdl__call *call_make(const struct rdl__order *order, rdl_owner_t *owner)
 {
     bool fresh;
     struct rdl__call *call = take_memory(order, owner, &fresh);

@@ -120,8 +120,17 @@ static inline bool rdl__call_outwaits(const struct rdl__call *call)
     return call->verb->acquires && rdl__call_name(call)->settings.on_outage != RDL_OUTAGE_FAIL;
 }
 
-int64_t rdl__call_answer_by(const struct rdl__call *call);            /* when waiting for an answer ends */
-int64_t rdl__call_send_deadline(struct rdl__call *call, int64_t now); /* and for that of one request */
+int64_t rdl__call_answer_by(const struct rdl__call *call); /* when waiting for an answer ends */
+
+/* And for that of one request. */
+static inline int64_t rdl__call_send_deadline(struct rdl__call *call, int64_t now)
+{
+    int64_t most = rdl__call_outwaits(call) ? rdl__alone_at(call, now)
+                                            : rdl__after_ms(now, rdl__call_client(call)->outage_timeout_ms);
+    int64_t by = rdl__call_answer_by(call);
+
+    return by < most ? by : most;
+}
 
 rdl__step_t rdl__call_answered(struct rdl__call *call, int64_t now);
 

@@ -262,7 +262,8 @@ void rdl__record_let_go_and_unlock(struct rdl__record *rec)
     rdl__record_unref(rec);
 }
 
-/* A name keeps one idle record, as its owner is likely to come again; the one before it goes. */
+/* A name keeps one idle record, as its owner is likely to come again; the one before it goes. It is the first to be
+ * found, whoever holds the name beside it. */
 void rdl__record_retire_and_unlock(struct rdl__record *rec)
 {
     struct rdl__name *name = rec->name;
@@ -285,6 +286,10 @@ void rdl__record_retire_and_unlock(struct rdl__record *rec)
     } else if (!owes && name->idle != rec) {
         leaving = name->idle;
         name->idle = rec;
+        if (name->records.next != &rec->link) {
+            rdl__list_remove(&rec->link);
+            rdl__list_push_front(&name->records, &rec->link);
+        }
     }
     if (leaving != NULL)
         rdl__record_let_go_and_unlock(leaving);

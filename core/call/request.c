@@ -53,16 +53,6 @@ int64_t rdl__call_patience(const rdl_client_t *client, const struct rdl__shard *
     return patience < most ? patience : most;
 }
 
-/* When waiting for the answer to one request ends. */
-int64_t rdl__call_send_deadline(struct rdl__call *call, int64_t now)
-{
-    int64_t most = rdl__call_outwaits(call) ? rdl__alone_at(call, now)
-                                            : rdl__after_ms(now, rdl__call_client(call)->outage_timeout_ms);
-    int64_t by = rdl__call_answer_by(call);
-
-    return by < most ? by : most;
-}
-
 /* ---- what is sent, and what is answered ------------------------------------------------------------------------- */
 
 static void encode(struct rdl__req *req, struct rdl__buf *to, bool eval)

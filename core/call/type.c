@@ -116,12 +116,11 @@ void rdl__put_take(struct rdl__call *call, struct rdl__buf *to, bool eval, int s
 void rdl__put_release(struct rdl__buf *to, const struct rdl__hold_of *hold, bool eval, int64_t count, int script)
 {
     const struct rdl__name *name = hold->name;
-    char field[RDL__FIELD_MAX];
 
     rdl__script_begin(to, script, eval, 2, 2 + (hold->line != RDL__LINE_NOT ? 2 : rdl__publish_args(name)));
     rdl__cmd_arg(to, name->bytes, name->node.key_len);
     rdl__put_channel(to, name);
-    rdl__cmd_arg(to, field, rdl__plain_field(field, name, hold->n));
+    rdl__cmd_field(to, &name->client->uuid, hold->n);
     rdl__cmd_int(to, count);
     if (hold->line == RDL__LINE_NOT) {
         rdl__put_publish_last(to, name);

@@ -162,9 +162,10 @@ void rdl__put_publish_last(struct rdl__buf *to, const struct rdl__name *name)
 
 void rdl__put_field(struct rdl__buf *to, const struct rdl__call *call)
 {
-    char field[RDL__FIELD_MAX];
+    char *field = rdl__cmd_open(to, RDL__FIELD_MAX);
 
-    rdl__cmd_arg(to, field, call->ops->field_of(field, rdl__call_name(call), call->n));
+    if (field != NULL)
+        rdl__cmd_close(to, call->ops->field_of(field, rdl__call_name(call), call->n));
 }
 
 size_t rdl__place(char *to, const struct rdl__call *call)
@@ -174,9 +175,7 @@ size_t rdl__place(char *to, const struct rdl__call *call)
 
 void rdl__put_place(struct rdl__buf *to, const struct rdl__call *call)
 {
-    char place[RDL__FIELD_MAX];
-
-    rdl__cmd_arg(to, place, rdl__place(place, call));
+    rdl__cmd_field(to, &rdl__call_client(call)->uuid, call->op.owner->index);
 }
 
 /* Of the hold that the call is about. */

@@ -82,7 +82,7 @@ static void note_sound(struct rdl__lane *lane, int64_t now)
 static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link *wake)
 {
     rdl__assert_locked(&lane->mu);
-    if (!rdl__list_empty(&lane->queued))
+    if (lane->out_sent > 0)
         rdl__buf_drop_sent(&lane->out, &lane->out_sent);
     while (!rdl__list_empty(&lane->queued)) {
         struct rdl__req *req = rdl__container(lane->queued.next, struct rdl__req, link);
@@ -154,7 +154,8 @@ void rdl__lane_flush(struct rdl__lane *lane, const struct rdl__req *self, int64_
         encode_queued(lane, now != 0 ? now : rdl__now(), &wake);
         now = 0;
         rdl__mutex_unlock(&lane->mu);
-        rdl__lane_wake(&wake, self);
+        if (!rdl__list_empty(&wake))
+            rdl__lane_wake(&wake, self);
         n = rdl__lane_out_pending(lane)
                 ? rdl__conn_send(&lc->conn, lane->out.data + lane->out_sent, lane->out.len - lane->out_sent)
                 : 0;

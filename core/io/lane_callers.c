@@ -85,17 +85,14 @@ ssize_t rdl__lane_poll(struct rdl__lane *lane, struct rdl__lane_conn *lc, struct
 {
     struct rdl__node *node = lane->node;
     int64_t most = node->config.poll_ns, began = now, idle = 0;
-    ssize_t n;
+    ssize_t n = rdl__conn_recv(&lc->conn, lane->recv, RDL__CONN_RECV, now, now);
 
+    if (n != 0) /* it was there already, perhaps because the server ran on this core: polling gained nothing */
+        return n;
     if (most > deadline - now)
         most = deadline - now;
     if (most <= 0 || atomic_exchange_explicit(&node->polling, true, memory_order_acquire))
         return 0;
-    n = rdl__conn_recv(&lc->conn, lane->recv, RDL__CONN_RECV, now, now);
-    if (n != 0) { /* it was there already, perhaps because the server ran on this core: polling gained nothing */
-        atomic_store_explicit(&node->polling, false, memory_order_release);
-        return n;
-    }
     n = rdl__conn_poll(&lc->conn, lane->recv, RDL__CONN_RECV, &now, most, &idle);
     if (n == 0 || atomic_load_explicit(&node->callers, memory_order_relaxed) > 1)
         rdl__busypoll_wasted(account, now - began);

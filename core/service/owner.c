@@ -212,12 +212,6 @@ rdl_owner_t *rdl__owner_here(const rdl_client_t *client)
     return slot == NULL ? NULL : owner_in(slot);
 }
 
-rdl_owner_t *rdl__owner_ref(rdl_owner_t *owner)
-{
-    atomic_fetch_add_explicit(&owner->refs, 1, memory_order_relaxed);
-    return owner;
-}
-
 void rdl__owner_unused(rdl_owner_t *owner)
 {
     rdl_client_t *client = owner->client;
@@ -264,13 +258,6 @@ void rdl__owner_begin(rdl_owner_t *owner, struct rdl__underway *call)
     rdl__list_push_back(&owner->calls, &call->link);
     if (atomic_load(&owner->client->closing))
         call->cancel(call, RDL_ECLOSED);
-    rdl__mutex_unlock(&owner->mu);
-}
-
-void rdl__owner_end(rdl_owner_t *owner, struct rdl__underway *call)
-{
-    rdl__mutex_lock(&owner->mu);
-    rdl__list_remove(&call->link);
     rdl__mutex_unlock(&owner->mu);
 }
 

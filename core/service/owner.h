@@ -52,7 +52,11 @@ int rdl__owner_self(rdl_client_t *client, rdl_owner_t **ret_owner);
 /* The same if it was made, else NULL: for a caller that keeps the client from closing otherwise than by a call. */
 rdl_owner_t *rdl__owner_here(const rdl_client_t *client);
 
-rdl_owner_t *rdl__owner_ref(rdl_owner_t *owner);
+static inline rdl_owner_t *rdl__owner_ref(rdl_owner_t *owner)
+{
+    atomic_fetch_add_explicit(&owner->refs, 1, memory_order_relaxed);
+    return owner;
+}
 void rdl__owner_unused(rdl_owner_t *owner); /* the last reference was given back */
 static inline void rdl__owner_unref(rdl_owner_t *owner)
 {
@@ -65,7 +69,12 @@ bool rdl__owner_link_add(rdl_owner_t *owner, struct rdl__owner_link *owner_link)
 bool rdl__owner_link_remove(rdl_owner_t *owner,
                             struct rdl__owner_link *owner_link); /* false: `orphan` will run, or has run */
 void rdl__owner_begin(rdl_owner_t *owner, struct rdl__underway *call);
-void rdl__owner_end(rdl_owner_t *owner, struct rdl__underway *call);
+static inline void rdl__owner_end(rdl_owner_t *owner, struct rdl__underway *call)
+{
+    rdl__mutex_lock(&owner->mu);
+    rdl__list_remove(&call->link);
+    rdl__mutex_unlock(&owner->mu);
+}
 
 /* Memory for a call: as the last call has left it, or fresh and uninitialised; NULL: none. All calls have one size. */
 void *rdl__owner_take_spare(rdl_owner_t *owner, size_t size, bool *ret_fresh);

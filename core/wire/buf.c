@@ -9,6 +9,7 @@ enum {
     FIRST_CAP = 64,
     INT_MAX_LEN = 20,                     /* of the text of an int64_t or a size_t */
     HEADER_MAX_LEN = 1 + INT_MAX_LEN + 2, /* '*' or '$', a number, CR LF */
+    OPEN_HEADER_LEN = 1 + 2 + 2,          /* '$', two digits, CR LF */
 };
 
 void rdl__buf_init(struct rdl__buf *b, const struct rdl__mem *mem)
@@ -125,7 +126,7 @@ static __attribute__((noinline)) size_t put_unsigned(char *to, uint64_t value)
     if (front == 0)
         return put_small(to, (uint32_t)value);
     if (front < EIGHT_DIGITS) {
-        len = put_small(to, (uint32_t)front);
+        len = front >= EIGHT_DIGITS / 10 ? put_eight(to, (uint32_t)front) : put_small(to, (uint32_t)front);
     } else {
         len = put_small(to, (uint32_t)(front / EIGHT_DIGITS));
         len += put_eight(to + len, (uint32_t)(front % EIGHT_DIGITS));
@@ -222,12 +223,42 @@ void rdl__cmd_str(struct rdl__buf *b, const char *string)
     rdl__cmd_arg(b, string, strlen(string));
 }
 
+char *rdl__cmd_open(struct rdl__buf *b, size_t most)
+{
+    char *at = put_begin(b, OPEN_HEADER_LEN + most + 2);
+
+    return at != NULL ? at + OPEN_HEADER_LEN : NULL;
+}
+
+/* Of one digit: apart, as nearly every one has two. */
+static __attribute__((noinline)) void close_short(struct rdl__buf *b, size_t len)
+{
+    char *at = b->data + b->len;
+
+    memmove(at + OPEN_HEADER_LEN - 1, at + OPEN_HEADER_LEN, len);
+    put_end(b, put_crlf(put_header(at, '$', len) + len));
+}
+
+void rdl__cmd_close(struct rdl__buf *b, size_t len)
+{
+    char *at = b->data + b->len;
+
+    if (len < 10) {
+        close_short(b, len);
+        return;
+    }
+    *at = '$';
+    put_pair(at + 1, (uint32_t)len);
+    put_end(b, put_crlf(put_crlf(at + 3) + len));
+}
+
 /* Out of line, where what it needs does no harm to the usual case: one digit, and room for it. */
 static __attribute__((noinline)) void put_int(struct rdl__buf *b, int64_t value)
 {
-    char digits[INT_MAX_LEN];
+    char *at = rdl__cmd_open(b, INT_MAX_LEN);
 
-    rdl__cmd_arg(b, digits, rdl__itoa(digits, value));
+    if (at != NULL)
+        rdl__cmd_close(b, rdl__itoa(at, value));
 }
 
 void rdl__cmd_int(struct rdl__buf *b, int64_t value)

@@ -64,6 +64,10 @@ void rdl__cmd_begin_with(struct rdl__buf *b, size_t argc, const char *args, size
 void rdl__cmd_arg(struct rdl__buf *b, const void *bytes, size_t len);
 char *rdl__cmd_room(struct rdl__buf *b,
                     size_t len); /* an argument of len bytes: where to write them; NULL: no memory */
+/* An argument of at most `most` (99) bytes whose length is not known yet: where to write them; NULL: no memory. Then,
+ * with nothing between, how many they are. */
+char *rdl__cmd_open(struct rdl__buf *b, size_t most);
+void rdl__cmd_close(struct rdl__buf *b, size_t len);
 void rdl__cmd_str(struct rdl__buf *b, const char *string);
 void rdl__cmd_int(struct rdl__buf *b, int64_t value);
 

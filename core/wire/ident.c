@@ -35,3 +35,11 @@ size_t rdl__field(char *to, const struct rdl__uuid *uuid, int64_t n)
     to[RDL__UUID_LEN] = ':';
     return RDL__UUID_LEN + 1 + rdl__itoa(to + RDL__UUID_LEN + 1, n);
 }
+
+void rdl__cmd_field(struct rdl__buf *b, const struct rdl__uuid *uuid, int64_t n)
+{
+    char *field = rdl__cmd_open(b, RDL__FIELD_MAX);
+
+    if (field != NULL)
+        rdl__cmd_close(b, rdl__field(field, uuid, n));
+}

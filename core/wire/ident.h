@@ -18,4 +18,9 @@ int rdl__uuid_make(struct rdl__uuid *uuid); /* random, version 4; RDL_OK or RDL_
 /* Write `U:n`, not NUL-terminated; `to` has room for RDL__FIELD_MAX. Returns the length. */
 size_t rdl__field(char *to, const struct rdl__uuid *uuid, int64_t n);
 
+struct rdl__buf;
+
+/* It as a command's argument. */
+void rdl__cmd_field(struct rdl__buf *b, const struct rdl__uuid *uuid, int64_t n);
+
 #endif

@@ -100,6 +100,35 @@ Test(buf, putting_nothing_is_nothing)
     assert_holds("$0\r\n\r\n", 6);
 }
 
+Test(buf, an_argument_of_unknown_length_is_written_like_any_other)
+{
+    char text[99], expected[128];
+
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)('0' + i % 64);
+    for (size_t len = 0; len <= sizeof text; len++) {
+        size_t head = (size_t)snprintf(expected, sizeof expected, "$%zu\r\n", len);
+        char *at = rdl__cmd_open(&b, sizeof text);
+
+        memcpy(at, text, len);
+        rdl__cmd_close(&b, len);
+        memcpy(expected + head, text, len);
+        memcpy(expected + head + len, "\r\n", 2);
+        assert_holds(expected, head + len + 2);
+        rdl__buf_cut(&b, 0);
+    }
+}
+
+Test(buf, an_argument_that_finds_no_memory_is_not_opened)
+{
+    rdl__cmd_int(&b, 1);
+    counting_alloc_fail_at(&counting, 1);
+    cr_assert_null(rdl__cmd_open(&b, 99));
+    cr_assert(rdl__buf_failed(&b));
+    rdl__cmd_int(&b, 12345);
+    cr_assert_eq(b.len, 7);
+}
+
 Test(buf, shortage_sticks_until_cut)
 {
     rdl__buf_put(&b, "begin", 5);

@@ -20,7 +20,7 @@ import subprocess
 
 from machine import BUILD, TOP, Failed, Server, Unavailable, run
 
-SHORT, LONG = 20000, 21000  # by then it is known whether busy polling pays
+SHORT, LONG = 20000, 40000  # by then it is known whether busy polling pays, which is tried anew now and then
 SHORT_MANY, LONG_MANY = 40000, 60000  # pairs of all threads; the loop thread wakes at times of its own
 SHORT_SERVER, LONG_SERVER = 200, 1200
 OURS = re.compile(r"(^|/)(core|locks|include/redlatch)/")
