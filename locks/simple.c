@@ -21,7 +21,7 @@ static void put_command(const struct rdl__call *call, struct rdl__buf *to)
     rdl__put_field(to, call);
     rdl__cmd_arg(to, "NX", 2);
     rdl__cmd_arg(to, "PX", 2);
-    rdl__cmd_int(to, rdl__call_lease_ms(call));
+    rdl__put_lease(to, call);
 }
 
 static void put_take(struct rdl__call *call, struct rdl__buf *to, bool eval)

@@ -78,7 +78,7 @@ void rdl__put_take_args(const struct rdl__call *call, struct rdl__buf *to, bool 
 
     rdl__put_field(to, call);
     rdl__cmd_int(to, call->count);
-    rdl__cmd_int(to, rdl__call_lease_ms(call));
+    rdl__put_lease(to, call);
     if (token || more)
         rdl__cmd_arg(to, token ? "1" : "0", 1);
 }

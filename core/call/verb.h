@@ -200,6 +200,15 @@ static inline int64_t rdl__call_lease_ms(const struct rdl__call *call)
     return rdl__op_lease_ms(&call->op, rdl__call_client(call));
 }
 
+/* It as an argument. */
+static inline void rdl__put_lease(struct rdl__buf *to, const struct rdl__call *call)
+{
+    if (call->op.lease_ms == RDL_LEASE_AUTO)
+        rdl__buf_put(to, rdl__call_client(call)->lease_arg, rdl__call_client(call)->lease_arg_len);
+    else
+        rdl__cmd_int(to, call->op.lease_ms);
+}
+
 /* What its retry policy draws from: others' draw otherwise. */
 static inline uint16_t rdl__call_seed(const struct rdl__call *call)
 {
