@@ -122,7 +122,7 @@ static inline bool rdl__call_outwaits(const struct rdl__call *call)
 
 int64_t rdl__call_answer_by(const struct rdl__call *call); /* when waiting for an answer ends */
 
-/* And for that of one request. */
+/* When waiting for the answer to one request ends. */
 static inline int64_t rdl__call_send_deadline(struct rdl__call *call, int64_t now)
 {
     int64_t most = rdl__call_outwaits(call) ? rdl__alone_at(call, now)

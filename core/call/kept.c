@@ -375,8 +375,9 @@ static void lose(struct rdl__cache *cache, enum rdl__keep_end end, int64_t now)
 }
 
 /* The next owner behind `after` (NULL: the first) that is to be told the kept hold's new state, noted as told, with a
- * reference, and which hold it has; NULL: all are. Gives the reference to `after` back. If that has left the list, all
- * are looked through. Who comes in meanwhile, maybe before it on the list, is told by itself.  @locks none */
+ * reference, and which hold it has; NULL: all are. Gives the reference to `after` back. If that has left the list, or
+ * is idle and thus the first on it, all are looked through; no other is put before one that is yet to be told, as who
+ * is idle is not inside. Who comes in meanwhile, maybe before it on the list, is told by itself.  @locks none */
 static struct rdl__record *next_to_tell(struct rdl__cache *cache, rdl_hold_state_t state, struct rdl__record *after,
                                         struct rdl__hold_id *ret_id)
 {

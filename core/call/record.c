@@ -262,8 +262,8 @@ void rdl__record_let_go_and_unlock(struct rdl__record *rec)
     rdl__record_unref(rec);
 }
 
-/* A name keeps one idle record, as its owner is likely to come again; the one before it goes. It is the first to be
- * found, whoever holds the name beside it. */
+/* A name keeps one idle record, as its owner is likely to come again; the one before it goes. It is put before those of
+ * who holds the name beside it, to be found at once. */
 void rdl__record_retire_and_unlock(struct rdl__record *rec)
 {
     struct rdl__name *name = rec->name;

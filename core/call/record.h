@@ -132,7 +132,8 @@ void rdl__record_ends(const struct rdl__record *rec);
  * verb in flight */
 int64_t rdl__record_most_ms(const struct rdl__record *rec, int64_t now);
 
-/* If nothing is held or under way, make it the idle record, or take it off the list.  @locks the name's */
+/* If nothing is held or under way, make it the idle record, the first on the list, or take it off the list.  @locks
+ * the name's */
 void rdl__record_retire_and_unlock(struct rdl__record *rec);
 /* Take it off the list, with the list's and the owner's references.  @locks the name's */
 void rdl__record_let_go_and_unlock(struct rdl__record *rec);

@@ -82,8 +82,7 @@ static void note_sound(struct rdl__lane *lane, int64_t now)
 static void encode_queued(struct rdl__lane *lane, int64_t now, struct rdl__link *wake)
 {
     rdl__assert_locked(&lane->mu);
-    if (lane->out_sent > 0)
-        rdl__buf_drop_sent(&lane->out, &lane->out_sent);
+    rdl__buf_drop_sent(&lane->out, &lane->out_sent);
     while (!rdl__list_empty(&lane->queued)) {
         struct rdl__req *req = rdl__container(lane->queued.next, struct rdl__req, link);
         size_t before = lane->out.len;

@@ -16,7 +16,6 @@
 #include "core/service/routing.h"
 #include "core/wire/buf.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define VERDICT_MS 100 /* the first attempt's own time-out may come a moment after that of opening */
@@ -45,15 +44,6 @@ static void on_sweep(struct rdl__task *task, int64_t now)
     rdl__waiters_sweep(&rdl__container(task, rdl_client_t, sweep_task)->waiters);
 }
 
-static void lay_out_lease(rdl_client_t *client)
-{
-    char digits[20];
-    size_t len = rdl__itoa(digits, client->watchdog_lease_ms);
-    int all = snprintf(client->lease_arg, sizeof client->lease_arg, "$%u\r\n%.*s\r\n", (unsigned)len, (int)len, digits);
-
-    client->lease_arg_len = (unsigned char)all;
-}
-
 /* The parts without threads and connections. */
 static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
 {
@@ -76,7 +66,7 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
     client->command_timeout_ms = o->command_timeout_ms;
     client->outage_timeout_ms = o->outage_timeout_ms;
     client->watchdog_lease_ms = o->watchdog_lease_ms;
-    lay_out_lease(client);
+    client->lease_arg_len = (unsigned char)rdl__int_arg(client->lease_arg, o->watchdog_lease_ms);
     client->cache_names = (unsigned)o->cache_names;
     client->acks = rdl__acks_of(o->replicas, o->replicas_if_able, o->replicas_timeout_ms);
     client->close_timeout_ms = o->close_timeout_ms;

@@ -54,7 +54,7 @@ struct rdl_client {
     int64_t command_timeout_ms;
     int64_t outage_timeout_ms;
     int64_t watchdog_lease_ms;
-    char lease_arg[40]; /* it as a command's argument, which nearly every take has */
+    char lease_arg[RDL__INT_ARG_MAX]; /* it as rdl__cmd_int writes it: nearly every take has it */
     unsigned char lease_arg_len;
     int64_t close_timeout_ms;
     rdl_outage_t on_outage; /* the default for locks; never RDL_OUTAGE_DEFAULT */

@@ -5,6 +5,8 @@
  * every lock call. */
 #include "core/wire/buf.h"
 
+#include <assert.h>
+
 enum {
     FIRST_CAP = 64,
     INT_MAX_LEN = 20,                     /* of the text of an int64_t or a size_t */
@@ -53,17 +55,6 @@ __attribute__((noinline)) bool rdl__buf_reserve_slow(struct rdl__buf *b, size_t 
     b->data = data;
     b->cap = cap;
     return true;
-}
-
-void rdl__buf_drop_sent(struct rdl__buf *b, size_t *sent)
-{
-    size_t pending = b->len - *sent;
-
-    if (*sent == 0 || *sent < pending)
-        return;
-    memmove(b->data, b->data + *sent, pending);
-    rdl__buf_cut(b, pending);
-    *sent = 0;
 }
 
 /* ---- numbers ---------------------------------------------------------------------------------------------------- */
@@ -230,35 +221,33 @@ char *rdl__cmd_open(struct rdl__buf *b, size_t most)
     return at != NULL ? at + OPEN_HEADER_LEN : NULL;
 }
 
-/* Of one digit: apart, as nearly every one has two. */
-static __attribute__((noinline)) void close_short(struct rdl__buf *b, size_t len)
-{
-    char *at = b->data + b->len;
-
-    memmove(at + OPEN_HEADER_LEN - 1, at + OPEN_HEADER_LEN, len);
-    put_end(b, put_crlf(put_header(at, '$', len) + len));
-}
-
 void rdl__cmd_close(struct rdl__buf *b, size_t len)
 {
     char *at = b->data + b->len;
 
-    if (len < 10) {
-        close_short(b, len);
-        return;
-    }
+    assert(len >= 10 && len <= 99 && b->cap - b->len >= OPEN_HEADER_LEN + len + 2);
     *at = '$';
     put_pair(at + 1, (uint32_t)len);
     put_end(b, put_crlf(put_crlf(at + 3) + len));
 }
 
+size_t rdl__int_arg(char *to, int64_t value)
+{
+    char digits[INT_MAX_LEN];
+    size_t len = rdl__itoa(digits, value);
+    char *at = put_header(to, '$', len);
+
+    memcpy(at, digits, len);
+    return (size_t)(put_crlf(at + len) - to);
+}
+
 /* Out of line, where what it needs does no harm to the usual case: one digit, and room for it. */
 static __attribute__((noinline)) void put_int(struct rdl__buf *b, int64_t value)
 {
-    char *at = rdl__cmd_open(b, INT_MAX_LEN);
+    char *at = put_begin(b, RDL__INT_ARG_MAX);
 
     if (at != NULL)
-        rdl__cmd_close(b, rdl__itoa(at, value));
+        put_end(b, at + rdl__int_arg(at, value));
 }
 
 void rdl__cmd_int(struct rdl__buf *b, int64_t value)

@@ -54,7 +54,16 @@ static inline void rdl__buf_cut(struct rdl__buf *b, size_t len)
 
 /* The first *sent bytes are sent. Once they are half of all they are dropped, and *sent is 0, so that a reader who is
  * always behind does not let the buffer grow; which moves no byte more than once on average. */
-void rdl__buf_drop_sent(struct rdl__buf *b, size_t *sent);
+static inline void rdl__buf_drop_sent(struct rdl__buf *b, size_t *sent)
+{
+    size_t pending = b->len - *sent;
+
+    if (*sent == 0 || *sent < pending)
+        return;
+    memmove(b->data, b->data + *sent, pending);
+    rdl__buf_cut(b, pending);
+    *sent = 0;
+}
 
 /* ---- commands: `*argc` then each argument as `$len` and bytes --------------------------------------------------- */
 
@@ -64,12 +73,17 @@ void rdl__cmd_begin_with(struct rdl__buf *b, size_t argc, const char *args, size
 void rdl__cmd_arg(struct rdl__buf *b, const void *bytes, size_t len);
 char *rdl__cmd_room(struct rdl__buf *b,
                     size_t len); /* an argument of len bytes: where to write them; NULL: no memory */
-/* An argument of at most `most` (99) bytes whose length is not known yet: where to write them; NULL: no memory. Then,
- * with nothing between, how many they are. */
+/* An argument of 10 to `most` bytes, 99 at most, whose length is not known yet: where to write them; NULL: no memory.
+ * Then, unless it was, and with nothing between, how many they are. */
 char *rdl__cmd_open(struct rdl__buf *b, size_t most);
 void rdl__cmd_close(struct rdl__buf *b, size_t len);
 void rdl__cmd_str(struct rdl__buf *b, const char *string);
 void rdl__cmd_int(struct rdl__buf *b, int64_t value);
+
+#define RDL__INT_ARG_MAX (1 + 2 + 2 + 20 + 2)
+
+/* The same into `to`, which has room for RDL__INT_ARG_MAX: an argument that is laid out once. Returns its length. */
+size_t rdl__int_arg(char *to, int64_t value);
 
 /* WAIT: until so many replicas have all that was written on this connection. */
 void rdl__cmd_wait(struct rdl__buf *b, uint32_t replicas, uint32_t timeout_ms);

@@ -36,6 +36,8 @@ size_t rdl__field(char *to, const struct rdl__uuid *uuid, int64_t n)
     return RDL__UUID_LEN + 1 + rdl__itoa(to + RDL__UUID_LEN + 1, n);
 }
 
+_Static_assert(RDL__UUID_LEN >= 10 && RDL__FIELD_MAX <= 99, "rdl__cmd_open");
+
 void rdl__cmd_field(struct rdl__buf *b, const struct rdl__uuid *uuid, int64_t n)
 {
     char *field = rdl__cmd_open(b, RDL__FIELD_MAX);

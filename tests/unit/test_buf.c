@@ -106,15 +106,33 @@ Test(buf, an_argument_of_unknown_length_is_written_like_any_other)
 
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = (char)('0' + i % 64);
-    for (size_t len = 0; len <= sizeof text; len++) {
-        size_t head = (size_t)snprintf(expected, sizeof expected, "$%zu\r\n", len);
-        char *at = rdl__cmd_open(&b, sizeof text);
+    for (size_t len = 10; len <= sizeof text; len++) {
+        size_t head = (size_t)snprintf(expected, sizeof expected, "$1\r\n7\r\n$%zu\r\n", len);
 
-        memcpy(at, text, len);
+        rdl__cmd_int(&b, 7);
+        memcpy(rdl__cmd_open(&b, sizeof text), text, len);
         rdl__cmd_close(&b, len);
         memcpy(expected + head, text, len);
         memcpy(expected + head + len, "\r\n", 2);
         assert_holds(expected, head + len + 2);
+        rdl__buf_done(&b); /* so that each has to ask for room */
+    }
+}
+
+Test(buf, numbers_are_arguments_in_a_buffer_and_in_an_array)
+{
+    static const int64_t numbers[] = {0, 9, 10, 30000, 999999999, 1000000000, INT64_MAX, -1, INT64_MIN};
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char digits[24], expected[40], got[RDL__INT_ARG_MAX];
+        int len = snprintf(digits, sizeof digits, "%lld", (long long)numbers[i]);
+        int all = snprintf(expected, sizeof expected, "$1\r\n7\r\n$%d\r\n%s\r\n", len, digits);
+
+        rdl__cmd_int(&b, 7);
+        rdl__cmd_int(&b, numbers[i]);
+        assert_holds(expected, (size_t)all);
+        cr_assert_eq(rdl__int_arg(got, numbers[i]), (size_t)all - 7);
+        cr_assert_arr_eq(got, expected + 7, (size_t)all - 7);
         rdl__buf_cut(&b, 0);
     }
 }

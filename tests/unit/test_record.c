@@ -196,6 +196,21 @@ Test(record, owner_of_many_names_finds_the_record_of_each)
 
 /* ---- kept, and let go ------------------------------------------------------------------------------------------- */
 
+Test(record, idle_record_is_put_before_those_who_hold)
+{
+    rdl_owner_t *owner = new_owner(), *other = new_owner();
+    struct rdl__record *rec = hold(owner, 7, 1), *others = hold(other, 8, 1);
+
+    cr_assert_eq(name->records.next, &others->link);
+    give_back(rec);
+    cr_assert_eq(name->records.next, &rec->link);
+    cr_assert_eq(find(other), others);
+    cr_assert_eq(records(), 2);
+    give_back(others);
+    rdl_owner_free(owner);
+    rdl_owner_free(other);
+}
+
 Test(record, idle_record_is_kept_for_its_owner_until_another_is_idle)
 {
     rdl_owner_t *owner = new_owner(), *other = new_owner();
