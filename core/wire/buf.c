@@ -233,12 +233,11 @@ void rdl__cmd_close(struct rdl__buf *b, size_t len)
 
 size_t rdl__int_arg(char *to, int64_t value)
 {
-    char digits[INT_MAX_LEN];
-    size_t len = rdl__itoa(digits, value);
-    char *at = put_header(to, '$', len);
+    size_t len = rdl__itoa(to + OPEN_HEADER_LEN, value);
 
-    memcpy(at, digits, len);
-    return (size_t)(put_crlf(at + len) - to);
+    if (len < 10) /* and the header is one digit shorter */
+        memmove(to + OPEN_HEADER_LEN - 1, to + OPEN_HEADER_LEN, len);
+    return (size_t)(put_crlf(put_header(to, '$', len) + len) - to);
 }
 
 /* Out of line, where what it needs does no harm to the usual case: one digit, and room for it. */
