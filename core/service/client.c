@@ -14,7 +14,6 @@
 #include "core/service/options.h"
 #include "core/service/owner.h"
 #include "core/service/routing.h"
-#include "core/wire/buf.h"
 
 #include <string.h>
 
@@ -65,8 +64,7 @@ static int make_client(const rdl_client_options_t *o, rdl_client_t **ret_client)
     client->connect_timeout_ms = o->connect_timeout_ms;
     client->command_timeout_ms = o->command_timeout_ms;
     client->outage_timeout_ms = o->outage_timeout_ms;
-    client->watchdog_lease_ms = o->watchdog_lease_ms;
-    client->lease_arg_len = (unsigned char)rdl__int_arg(client->lease_arg, o->watchdog_lease_ms);
+    rdl__client_renews_for(client, o->watchdog_lease_ms);
     client->cache_names = (unsigned)o->cache_names;
     client->acks = rdl__acks_of(o->replicas, o->replicas_if_able, o->replicas_timeout_ms);
     client->close_timeout_ms = o->close_timeout_ms;

@@ -22,6 +22,7 @@
 #include "core/service/shard.h"
 #include "core/service/waiters.h"
 #include "core/service/watchdog.h"
+#include "core/wire/buf.h"
 #include "core/wire/ident.h"
 
 #include <redlatch/client.h>
@@ -136,6 +137,13 @@ static inline int64_t rdl__client_number(rdl_client_t *client)
 static inline struct rdl__loop *rdl__client_loop(const rdl_client_t *client)
 {
     return client->home.node.loop;
+}
+
+/* How long what is renewed lasts; before any call. */
+static inline void rdl__client_renews_for(rdl_client_t *client, int64_t lease_ms)
+{
+    client->watchdog_lease_ms = lease_ms;
+    client->lease_arg_len = (unsigned char)rdl__int_arg(client->lease_arg, lease_ms);
 }
 
 /* The server or servers, for messages. */

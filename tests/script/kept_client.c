@@ -611,7 +611,7 @@ static void open_shell(struct client *c, rdl_client_t *shell, char letter)
     for (int dash = 8; dash < 24; dash += 5)
         shell->uuid.text[dash] = '-';
     shell->forkmark.page = (const volatile unsigned char *)"\1";
-    shell->watchdog_lease_ms = KEPT_LEASE_MS;
+    rdl__client_renews_for(shell, KEPT_LEASE_MS);
     shell->command_timeout_ms = 3000;
     shell->cache_names = 1000;
     shell->home.client = shell;
